@@ -89,7 +89,7 @@ std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make) {
     kolo::communicator<stopping_at_a_reply> comm{std::move(whole.transport())};
     auto x = make(comm, n);
     std::fill(x.begin(), x.end(), 1);
-    const auto call = [&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}, {.timeout = 100ms}); };
+    const auto call = [&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}, {.timeout = 1s}); };
     kolo::barrier(comm);
     if (comm.rank() == p - 1) return stopping_at_a_reply::at = &*at, stopped_call(*at, call);
     try {
@@ -102,7 +102,7 @@ std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make) {
         return "in use: " + std::to_string(e.buffers_in_use());
       if ((words.find("do not use or free them") != words.npos) != is_in_use) return words;
     }
-    auto rest = comm.shrink({.timeout = 100ms});
+    auto rest = comm.shrink({.timeout = 1s});
     if (rest.size() != p - 1 || (rest.buffers_in_use() > 0) != is_in_use) return "what is in use is not handed down";
     if (!is_in_use) {
       std::fill(x.begin(), x.end(), 10);
@@ -136,7 +136,7 @@ inline std::string changed_operands_are_noticed() {
     constexpr int n = 50'000;
     std::vector<int, kolo::shm::allocator<int>> x(n, 1, kolo::shm::allocator<int>{comm}), y(n);
     const auto call = [&] {  // rank 1 sends nothing that it would have to wait for
-      kolo::reduce(comm, x, y, stopping_sum{&*at}, 1, kolo::one_shot{}, {.timeout = 100ms});
+      kolo::reduce(comm, x, y, stopping_sum{&*at}, 1, kolo::one_shot{}, {.timeout = 1s});
     };
     kolo::barrier(comm);
     if (comm.rank() == 1) return stopping_sum::left = n - 1000, stopped_call(*at, call);
