@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Changes one line of a copy of the headers and demands that a small program, the catcher, notices.
-"""Usage: mutants.py mutant NAME COMPILER INCLUDE BUILT | clean CATCHER COMPILER INCLUDE BUILT | generate INCLUDE BUILT
-       | build PROGRAM CATCHER... COMPILER INCLUDE BUILT | self-test COMPILER
+"""Usage: mutants.py mutant NAME COMPILER INCLUDE BUILT | generate INCLUDE BUILT | build PROGRAM CATCHER... COMPILER INCLUDE BUILT
+       | self-test COMPILER
 
 A mutant is a section of ROOM.ini, the room of include/kolo in which its header stands:
 
@@ -11,23 +11,22 @@ A mutant is a section of ROOM.ini, the room of include/kolo in which its header 
     old = mod(r + 1, p)               stands exactly once in that file
     new = mod(r + 2, p)
     catcher = schedules               the program catch_schedules.cpp, without Catch2: it compiles in a few seconds
-    caught = run                      or compile: a static_assert of the catcher fails. run: the catcher compiles, and then
-                                      ends with a status other than 0, or does not end
+    caught = run                      the catcher compiles, and then ends with a status other than 0. compile: a static_assert of
+                                      it fails. hang: as run, or it does not end within 20 s
     alone = a declaration             why it is compiled by itself
 
 `generate` writes a copy of the headers with all mutants in it, switched by an environment variable (switches.py), to BUILT/include;
-`build` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it. Catchers in which a line says
-"// built with others: GROUP" are one program, BUILT/group_GROUP, for which the engine is generated once. By themselves, on a copy of the
-headers that is theirs, are compiled: those that are caught by the compiler, and those that say why. BUILT/standard.hpp, with its
+`build` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it (caught.sh), and one with none on
+must pass. Catchers in which a line says "// built with others: GROUP" are one program, BUILT/group_GROUP, for which the engine is
+generated once. By themselves, on a copy of the headers that is theirs, are compiled: those that are caught by the compiler, and those
+that say why (`mutant`). BUILT/standard.hpp, with its
 precompiled form beside it, spares a third of what that costs.
 """
 
 import configparser
 import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -41,9 +40,7 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import combine  # noqa: E402
 
 FIELDS = {"file", "old", "new", "catcher"}
-
-
-LIMIT = 20  # seconds that a catcher may take; a good one takes a few
+LIMITS = {"run": 100, "hang": 20}  # seconds; as in CMakeLists.txt
 
 
 class Wrong(Exception):
@@ -70,8 +67,8 @@ def read(home, only=None):
 
 def check(include, mutant):
     """Is it a mutant of these headers? Its header's text."""
-    if not FIELDS <= set(mutant) or mutant["caught"] not in ("run", "compile"):
-        raise Wrong(f"a mutant has {', '.join(sorted(FIELDS))}, and perhaps caught = run or compile; this one is {mutant}")
+    if not FIELDS <= set(mutant) or mutant["caught"] not in ("run", "compile", "hang"):
+        raise Wrong(f"a mutant has {', '.join(sorted(FIELDS))}, and perhaps caught = run, compile or hang; this one is {mutant}")
     path = include / "kolo" / mutant["file"]
     if not path.exists():
         raise Wrong(f"there is no kolo/{mutant['file']}")
@@ -95,14 +92,8 @@ def group_of(source):
     return found and found[1]
 
 
-def program_of(catcher, built, home):
-    """How the catcher with all of its mutants is run."""
-    group = group_of(source_of(catcher, home))
-    return [built / f"group_{group}", f"catch_{catcher}"] if group else [built / f"catch_{catcher}"]
-
-
 def is_switched(mutant):
-    return mutant["caught"] == "run" and "alone" not in mutant
+    return mutant["caught"] != "compile" and "alone" not in mutant
 
 
 def source_of(catcher, home):
@@ -127,39 +118,12 @@ def commands(compiler, source, includes, program, standard=None):
     return [[*words, "-O1", "-fsanitize=thread", "-c", source, "-o", part], [*words, "-O1", part, HERE.parent / library[1], "-o", program]]
 
 
-def run(program, limit, number=0):
-    """Runs a catcher, with a mutant switched on: did it pass, and a sentence about it. One that spins may take as much time of a processor."""
-    start = time.monotonic()
-    running = subprocess.Popen(program, start_new_session=True, env={**os.environ, "KOLO_MUTANT": str(number)},
-                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)))
-    try:
-        status = running.wait(limit)
-        said = f"exit status {status}" if status not in (-signal.SIGKILL, -signal.SIGXCPU) else f"no end within {limit} s of a processor"
-    except subprocess.TimeoutExpired:
-        status, said = None, f"no end within {limit} s"
-    try:
-        os.killpg(running.pid, signal.SIGKILL)  # whatever processes it started, too
-    except ProcessLookupError:
-        pass
-    running.wait()
-    return status == 0, f"{said}; {time.monotonic() - start:.1f} s to run"
-
-
-def try_catcher(catcher, compiler, includes, home, limit=LIMIT, standard=None):
-    """Compiles and runs: what happened ("passed", "compile", "run"), a sentence about it, and the compiler's output."""
-    source = source_of(catcher, home)
-    with tempfile.TemporaryDirectory() as work:
-        program = Path(work, "catcher")
-        start = time.monotonic()
-        for command in commands(compiler, source, includes, program, standard):
-            compiled = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
-            if compiled.returncode != 0:
-                break
-        spent = f"{time.monotonic() - start:.1f} s to compile"
-        if compiled.returncode != 0:
-            return "compile", f"does not compile; {spent}", compiled.stdout
-        passed, sentence = run([program], limit)
-        return ("passed" if passed else "run"), f"{sentence}, {spent}", ""
+def run(program, mutant, caught, seconds):
+    """Does this program notice the mutant? A sentence about it."""
+    done = subprocess.run(["bash", HERE / "caught.sh", caught, str(seconds), *program], env={**os.environ, "KOLO_MUTANT": mutant}, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise Wrong(done.stdout)
+    return done.stdout
 
 
 def generate(include, built, home=HERE):
@@ -188,38 +152,26 @@ def build(name, catchers, compiler, include, built, home=HERE):
     return f"{program}"
 
 
-def judge_clean(catcher, compiler, include, built=None, home=HERE):
-    program = program_of(catcher, built, home) if built else None
-    if program and program[0].exists():
-        passed, sentence = run(program, 100)
-        result, output = "passed" if passed else "run", ""
-    else:
-        result, sentence, output = try_catcher(catcher, compiler, [include], home, 100)
-    if result != "passed":
-        raise Wrong(f"catch_{catcher} refuses the headers as they are: {sentence}\n{output}")
-    return sentence
-
-
-def judge_mutant(name, mutant, compiler, include, built=None, home=HERE, limit=LIMIT):
+def judge_mutant(mutant, compiler, include, built=None, home=HERE, limits=LIMITS):
+    """Of those that are compiled by themselves."""
     check(include, mutant)
-    output = ""
-    if built and is_switched(mutant):
-        passed, sentence = run(program_of(mutant["catcher"], built, home), limit, switches.number(name))
-        result = "passed" if passed else "run"
-    else:
-        with tempfile.TemporaryDirectory() as work:
-            changed = Path(work, "include")
-            shutil.copytree(include, changed)
-            mutate(changed, mutant)
-            result, sentence, output = try_catcher(mutant["catcher"], compiler, [changed], home, limit, built / "standard.hpp" if built else None)
-    if result == "passed":
-        raise Wrong(f"the mutant lives: catch_{mutant['catcher']} noticed nothing: {sentence}")
-    if result != mutant["caught"]:
-        raise Wrong(f"it should have been caught by {mutant['caught']}, but: {sentence}\n{output}")
-    first = next((line for line in output.splitlines() if "error:" in line), "")  # what follows from it may be anything
-    if result == "compile" and not any(w in first for w in ("static assertion failed", "static_assert failed", "constant expression")):
-        raise Wrong(f"the mutant is not C++: no static_assert of catch_{mutant['catcher']} caught it\n{output}")
-    return f"caught by catch_{mutant['catcher']}: {sentence}"
+    source = source_of(mutant["catcher"], home)
+    with tempfile.TemporaryDirectory() as work:
+        changed, program = Path(work, "include"), Path(work, "catcher")
+        shutil.copytree(include, changed)
+        mutate(changed, mutant)
+        for command in commands(compiler, source, [changed], program, built and built / "standard.hpp"):
+            compiled = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if compiled.returncode != 0:
+                break
+        if (compiled.returncode != 0) != (mutant["caught"] == "compile"):
+            raise Wrong(f"should have been caught by {mutant['caught']}, but the compiler's status is {compiled.returncode}\n{compiled.stdout}")
+        if compiled.returncode == 0:
+            return run([program], "", mutant["caught"], limits[mutant["caught"]])
+    first = next((line for line in compiled.stdout.splitlines() if "error:" in line), "")  # what follows from it may be anything
+    if not any(w in first for w in ("static assertion failed", "static_assert failed", "constant expression")):
+        raise Wrong(f"the mutant is not C++: no static_assert of {source.name} caught it\n{compiled.stdout}")
+    return f"caught by {source.name}"
 
 
 def generate_from(files, include, built, home):
@@ -238,15 +190,16 @@ def self_test(compiler):
         "compile": "static_assert(twice(2) == 4);\nint main() {}",
         "blind": "int main() {}",
         "constant": "constexpr int four = twice(2);\nint main() { return four == 4 ? 0 : 1; }",
-        "broken": "int main() { return 1; }",
         "first": "// built with others: pair\nint main() {\n  return twice(3) == 6 ? 0 : 1;\n}",
         "second": "// built with others: pair\nint main() {\n  return more(2) ? 0 : 1;\n}",
     }
     cases = [  # what must be said, and the mutant
-        ("caught by catch_run: exit status 1", {"old": "2 * x", "new": "3 * x", "catcher": "run"}),
-        ("caught by catch_run: no end", {"old": "x < 3", "new": "true", "catcher": "run"}),
+        ("caught: exit status 1", {"old": "2 * x", "new": "3 * x", "catcher": "run"}),
+        ("caught: exit status 137", {"old": "x < 3", "new": "true", "catcher": "run", "caught": "hang"}),
+        ("caught: exit status 1\n", {"old": "2 * x", "new": "3 * x", "catcher": "run", "caught": "hang"}),
         ("caught by catch_compile", {"old": "2 * x", "new": "3 * x", "catcher": "compile", "caught": "compile"}),
         ("the mutant lives", {"old": "2 * x", "new": "3 * x", "catcher": "blind"}),
+        ("the mutant lives", {"old": "2 * x", "new": "3 * x", "catcher": "blind", "caught": "hang"}),
         ("should have been caught by run", {"old": "2 * x", "new": "3 * y", "catcher": "run"}),
         ("is not C++", {"old": "2 * x", "new": "3 * y", "catcher": "compile", "caught": "compile"}),
         ("should have been caught by compile", {"old": "2 * x", "new": "3 * x", "catcher": "run", "caught": "compile"}),
@@ -257,14 +210,16 @@ def self_test(compiler):
         ("a mutant has", {"old": "2 * x", "new": "3 * x"}),
         ("there is no kolo/none.hpp", {"file": "none.hpp", "old": "2 * x", "new": "3 * x", "catcher": "run"}),
     ]
-    switched = [  # the same, of those that are on when they are wanted
-        ("caught by catch_run: exit status 1", "tripled", {"old": "2 * x", "new": "3 * x", "catcher": "run"}),
-        ("caught by catch_run: no end", "endless", {"old": "x < 3", "new": "true", "catcher": "run"}),
-        ("caught by catch_run: exit status 1", "emptied", {"old": "return x < 3;", "new": "return false;", "catcher": "run"}),
-        ("the mutant lives", "unseen", {"old": "2 * x", "new": "4 * x", "catcher": "blind"}),
-        ("the mutant lives", "constant", {"old": "2 * x", "new": "5 * x", "catcher": "constant"}),
-        ("caught by catch_first: exit status 1", "sixfold", {"old": "2 * x", "new": "6 * x", "catcher": "first"}),
-        ("the mutant lives: catch_second", "sevenfold", {"old": "2 * x", "new": "7 * x", "catcher": "second"}),
+    switched = [  # the same, of those that are on when they are wanted; how they are run
+        ("caught: exit status 1", "tripled", {"old": "2 * x", "new": "3 * x", "catcher": "run"}, ["catch_run"], "run"),
+        ("caught: exit status 137", "endless", {"old": "x < 3", "new": "true", "catcher": "run"}, ["catch_run"], "hang"),
+        ("no end within 2 s", "unending", {"old": "x < 3", "new": "1 < 3", "catcher": "run"}, ["catch_run"], "run"),
+        ("caught: exit status 1", "emptied", {"old": "return x < 3;", "new": "return false;", "catcher": "run"}, ["catch_run"], "run"),
+        ("the mutant lives", "unseen", {"old": "2 * x", "new": "4 * x", "catcher": "blind"}, ["catch_blind"], "run"),
+        ("the mutant lives", "constant", {"old": "2 * x", "new": "5 * x", "catcher": "constant"}, ["catch_constant"], "run"),
+        ("caught: exit status 1", "sixfold", {"old": "2 * x", "new": "6 * x", "catcher": "first"}, ["group_pair", "catch_first"], "run"),
+        ("the mutant lives", "sevenfold", {"old": "2 * x", "new": "7 * x", "catcher": "second"}, ["group_pair", "catch_second"], "run"),
+        ("there is no", "eightfold", {"old": "2 * x", "new": "8 * x", "catcher": "second"}, ["catch_second"], "run"),
     ]
     with tempfile.TemporaryDirectory() as work:
         home = Path(work)
@@ -274,19 +229,14 @@ def self_test(compiler):
         for name, text in catchers.items():
             (home / f"catch_{name}.cpp").write_text(f"#include <kolo/room/h.hpp>\n{text}\n")
         (home / "room.ini").write_text("".join(
-            f"[{name}]\nfile = room/h.hpp\n" + "".join(f"{k} = {v}\n" for k, v in m.items()) for _, name, m in switched))
+            f"[{name}]\nfile = room/h.hpp\n" + "".join(f"{k} = {v}\n" for k, v in m.items()) for _, name, m, *_ in switched))
         generate(include, built, home)
         for name in ("run", "blind", "constant"):
             build(f"catch_{name}", [name], compiler, include, built, home)
         build("group_pair", ["first", "second"], compiler, include, built, home)
-        actions = [(text, lambda m=m: judge_mutant("", {"file": "room/h.hpp", "caught": "run", **m}, compiler, include, None, home, 2))
+        actions = [(text, lambda m=m: judge_mutant({"file": "room/h.hpp", "caught": "run", **m}, compiler, include, None, home, {"run": 2, "hang": 2}))
                    for text, m in cases]
-        actions += [(text, lambda n=n, m=m: judge_mutant(n, {"file": "room/h.hpp", "caught": "run", **m}, compiler, include, built, home, 2))
-                    for text, n, m in switched]
-        actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, None, home)))
-        actions.append(("exit status 0", lambda: judge_clean("run", compiler, include, built, home)))
-        actions.append(("exit status 0", lambda: judge_clean("second", compiler, include, built, home)))
-        actions.append(("refuses the headers as they are", lambda: judge_clean("broken", compiler, include, None, home)))
+        actions += [(text, lambda n=n, p=p, how=how: run([built / p[0], *p[1:]], n, how, 2)) for text, n, _, p, how in switched]
         typed = "[typed]\nfile = room/h.hpp\nold = inline bool\nnew = inline int\ncatcher = run\n"
         lists = [("needs a line \"alone = ...\"", {"room": typed}), ("stands in two files", {"room": typed, "shed": typed}),
                  ("does not stand in include/kolo/shed", {"shed": typed})]
@@ -317,13 +267,11 @@ def main(action, *args):
         return generate(*paths)
     if action == "build" and len(args) > 4:
         return build(args[0], args[1:-3], args[-3], *paths)
-    if action == "clean" and len(args) == 4:
-        return judge_clean(*args[:2], *paths)
     if action == "mutant" and len(args) == 4:
         mutants = read(HERE, args[0])
         if args[0] not in mutants:
             raise Wrong(f"no list of mutants has [{args[0]}]")
-        return judge_mutant(args[0], mutants[args[0]], args[1], *paths)
+        return judge_mutant(mutants[args[0]], args[1], *paths)
     sys.exit(__doc__)
 
 

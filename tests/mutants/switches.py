@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A copy of the headers in which many mutants stand side by side: a number in the environment says which one is on.
+# A copy of the headers in which many mutants stand side by side: a name in the environment says which one is on.
 """Each mutant changes a few words of a header. What must be said twice for that is the smallest whole around them:
 
 * an operand, an argument, an initialiser or a condition e becomes ((KOLO_MUTANT(n) ? (changed) : (e)));
@@ -10,7 +10,6 @@ use) is compiled by itself; the lists name those by `alone`.
 """
 
 import re
-import zlib
 from pathlib import Path
 
 TOKEN = re.compile(r'''(?P<space>\s+|//[^\n]*|/\*.*?\*/)|(?P<directive>(?<=\n)[ \t]*\#[^\n]*)|(?P<text>R"(?P<d>\w*)\(.*?\)(?P=d)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')
@@ -27,7 +26,13 @@ HEADER = """// Generated: which mutant is on.
 #include <cstdlib>
 #include <type_traits>
 namespace kolo_mutants {
-inline const unsigned long on = [] { const char* n = std::getenv("KOLO_MUTANT"); return n ? std::strtoul(n, nullptr, 10) : 0; }();
+inline const unsigned long on = [] {
+  unsigned hash = 2166136261u;
+  const char* name = std::getenv("KOLO_MUTANT");
+  if (!name) return 0u;
+  for (; *name; ++name) hash = (hash ^ static_cast<unsigned char>(*name)) * 16777619u;
+  return hash | 1;
+}();
 constexpr bool is_on(unsigned long n) { return !std::is_constant_evaluated() && on == n; }
 }  // namespace kolo_mutants
 #define KOLO_MUTANT(n) ::kolo_mutants::is_on(n)
@@ -39,8 +44,11 @@ class Impossible(Exception):
 
 
 def number(name):
-    """Depends on nothing but the name: a new mutant leaves the others' headers as they are."""
-    return zlib.crc32(name.encode()) | 1
+    """As HEADER makes it of the name: FNV-1a. It depends on nothing else: a new mutant leaves the others' headers as they are."""
+    n = 2166136261
+    for byte in name.encode():
+        n = (n ^ byte) * 16777619 & 0xffffffff
+    return n | 1
 
 
 def tokens(text):
