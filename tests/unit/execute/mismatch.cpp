@@ -3,6 +3,9 @@
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/view/bfloat16.hpp>
 
+#include <latch>
+#include <numeric>
+
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/message_threads.hpp"
@@ -250,6 +253,36 @@ TEST_CASE("ragged parts that do not fit together") {
         kolo::alltoall(comm, in, out, std::vector<int>{3, 2, 3}, std::vector<int>(3, 2));
       });
   CHECK(says(words, "another count"));
+}
+
+namespace {
+/// What rank 0 says of an alltoall with these counts, in which no other rank does more before rank 0 has given up. One
+/// without counts does not come.
+std::string said_by_rank_0(const std::vector<std::vector<std::size_t>>& sent,
+                           const std::vector<std::vector<std::size_t>>& received) {
+  std::latch given_up{1};
+  return on_threads(static_cast<int>(sent.size()), [&](auto& comm) {
+    const auto me = static_cast<std::size_t>(comm.rank());
+    const auto all = [](const std::vector<std::size_t>& counts) {
+      return std::vector<int>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+    };
+    auto in = all(sent[me]), out = all(received[me]);
+    const auto words = words_of([&] {
+      if (!sent[me].empty()) kolo::alltoall(comm, in, out, sent[me], received[me]);
+    });
+    comm.rank() == 0 ? given_up.count_down() : given_up.wait();
+    return words;
+  })[0];
+}
+}  // namespace
+
+TEST_CASE("a ragged part that comes where its receiver does not look for it is noticed before the deadline") {
+  const auto differs = "rank 1 calls it with another count";
+  CHECK(says(said_by_rank_0({{0, 5}, {3, 0}}, {{0, 3}, {0, 0}}), differs));  // it is to be an exchange
+  CHECK(says(said_by_rank_0({{0, 0}, {3, 0}}, {{0, 3}, {5, 0}}), differs));  // it is to be none
+  for (const auto n : {std::size_t{0}, std::size_t{5}})                      // nothing is to come
+    CHECK(says(said_by_rank_0({{0, 0, 0}, {3, 0, 0}, {}}, {{0, 0, 3}, {n, 0, 0}, {}}), differs));
+  CHECK(said_by_rank_0({{0, 5}, {3, 0}}, {{0, 3}, {5, 0}}) == "");
 }
 
 TEST_CASE("allgather with counts that ranks do not agree upon") {
