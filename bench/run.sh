@@ -42,7 +42,9 @@ arguments() {
         [ $# -ge 2 ] || give_up "$1 needs a value"
         case "$1" in
           --plan) plan=$2 ;;
-          --peers) peers=${2/#none/} ;;
+          --peers)
+            peers=${2/#none/}
+            [[ -z $peers || ,$peers, =~ ^(,(mpich|openmpi|gloo))+,$ ]] || give_up "there are no peers $2; there are mpich, openmpi and gloo" ;;
           --compare)  # a copy: --out may name its folder
             older=$(mktemp) && trap 'rm -f "$older"' EXIT
             cp -- "$2" "$older" || give_up "there is no run to compare with"
@@ -50,7 +52,9 @@ arguments() {
           --out) out=$2 ;;
           --format)
             case $2 in nccl-tests | osu) format=$2 ;; *) give_up "there is no format $2; there are nccl-tests and osu" ;; esac ;;
-          --only) only+=(--only "$2") ;;
+          --only)
+            [[ $2 =~ ^(collective|ranks|element|place|mode|distance|implementation|algorithm|buffers)= ]] || give_up "--only $2: that is no field of a row"
+            only+=(--only "$2") ;;
         esac
         shift ;;
       --fail-on-regression) report_flags+=(--fail-on-regression) ;;

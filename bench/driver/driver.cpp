@@ -45,7 +45,11 @@ std::vector<recipe> known_recipes(const std::string& workers) {
 /// Of these, the ones that are wanted and built; why the others are not there.
 std::vector<recipe> chosen(const strings& wanted, const std::string& workers, strings& left_out) {
   std::vector<recipe> all;
-  for (const auto& r : known_recipes(workers)) {
+  const auto known = known_recipes(workers);
+  for (const auto& name : wanted)
+    if (std::none_of(known.begin(), known.end(), [&](const recipe& r) { return r.name == name; }))
+      throw std::runtime_error{"there is no implementation called " + name};
+  for (const auto& r : known) {
     if (std::find(wanted.begin(), wanted.end(), r.name) == wanted.end()) continue;
     const auto& program = r.command.back() == "RANKS" ? r.command[r.command.size() - 2] : r.command.back();
     if (std::filesystem::exists(program)) all.push_back(r);

@@ -94,6 +94,7 @@ std::vector<measurement::contestant> measurement::contestants(const comparison& 
       const auto slash = offer.find('/');
       const auto algorithm = offer.substr(slash + 1);
       if (offer.substr(0, slash) != c.where.collective || (kolo && !lists(c.algorithms, algorithm))) continue;
+      found_.insert({c.where.collective, algorithm});
       for (const auto& buffers : c.buffers)
         if (is_ours(r.name) || buffers == "ordinary") all.push_back({r.name, algorithm, buffers, ranks});
     }
@@ -197,6 +198,13 @@ void measurement::run() {
     say_(std::to_string(i + 1) + " of " + std::to_string(plan_.comparisons.size()) + ": " + text(c.where));
     compare(c);
   }
+  std::set<std::string> asked;
+  for (const auto& c : plan_.comparisons) {
+    asked.insert(c.where.collective);
+    asked.insert(c.algorithms.begin(), c.algorithms.end());
+  }
+  for (const auto& name : asked)
+    if (!found_.contains(name)) leave_out("", name + ": nobody who takes part offers it");
 }
 
 }  // namespace kolo_bench

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 namespace kolo_bench {
 
@@ -69,6 +70,7 @@ class measurement {
   double last_ping_pong_ = 0;
   std::map<std::string, std::unique_ptr<group>> groups_{};  ///< by name and ranks; null: could not be started
   std::map<std::string, int> failures_{};
+  std::set<std::string> found_{};  ///< collectives and algorithms of contestants
   std::vector<series> results_{};
   std::vector<std::string> sentences_{};
   std::map<std::string, std::string> versions_{};

@@ -36,9 +36,7 @@ void check_place(const std::string& collective, const std::string& place) {
     throw std::runtime_error{collective + " is not measured in place"};
 }
 
-void check_names(const json& entry) {
-  static const std::vector<std::string> known{"collective", "bytes",      "ranks",   "element",        "place",
-                                              "mode",       "algorithms", "buffers", "implementations"};
+void check_names(const json& entry, const std::vector<std::string>& known) {
   for (const auto& [name, value] : entry.items())
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw std::runtime_error{"a plan has no entry \"" + name + '"'};
@@ -56,12 +54,14 @@ void add(comparison c, std::size_t first_of_entry, std::vector<comparison>& all)
 
 void expand(const json& entry, std::vector<comparison>& all) {
   using strings = std::vector<std::string>;
-  check_names(entry);
+  check_names(entry,
+              {"collective", "bytes", "ranks", "element", "place", "mode", "algorithms", "buffers", "implementations"});
   const auto first = all.size();
   for (const auto& collective : entry.at("collective").get<strings>())
     for (const int ranks : list<int>(entry, "ranks", {2}))
       for (const auto& element : list<std::string>(entry, "element", {"float"}))
         for (const auto& place : list<std::string>(entry, "place", {"out_of_place"})) {
+          if (ranks < 1) throw std::runtime_error{"a plan is for one rank at least, not " + std::to_string(ranks)};
           check_place(collective, place);
           for (const auto& mode : list<std::string>(entry, "mode", {"touched"}))
             for (const auto bytes : list<std::uint64_t>(entry, "bytes", {0})) {
@@ -82,6 +82,7 @@ plan read_plan(const std::string& file) {
   std::ifstream in{file};
   if (!in) throw std::runtime_error{"the plan " + file + " cannot be read"};
   const auto j = json::parse(in, nullptr, true, true);
+  check_names(j, {"rounds", "burst_milliseconds", "row_seconds", "compare"});
   plan p;
   p.rounds = j.value("rounds", p.rounds);
   p.burst_milliseconds = j.value("burst_milliseconds", p.burst_milliseconds);

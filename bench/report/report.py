@@ -50,7 +50,9 @@ def main():
     colour = asked.colour == "always" or (asked.colour == "auto" and sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     paint = words.Paint(colour)
     if asked.format:
-        parts = [formats.FORMATS[asked.format](run, dict(asked.only))]
+        parts = [list(formats.FORMATS[asked.format](run, dict(asked.only)))]
+        if not parts[0]:
+            sys.exit("no row fits: where --only does not say otherwise, they are of kolo's automatic choice in ordinary buffers")
     else:
         parts = [words.opening(run), words.worst(run)] + ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.started(run), words.remarks(run, paint)]
     if old and not asked.format:

@@ -91,6 +91,12 @@ with tempfile.TemporaryDirectory() as directory:
     small.write_text(json.dumps({"compare": 2 * [{"collective": ["allreduce"], "bytes": [64]}]}))
     attempt(2, "two entries of the plan measure the same: allreduce, 64 bytes", small, *common)
     attempt(2, "scatter is not measured in place", plan(work, collective=["scatter"], bytes=[64], place=["in_place"]), *common)
+    attempt(2, "a plan is for one rank at least, not 0", plan(work, bytes=[64], ranks=[0]), *common)
+    attempt(2, "there is no implementation called open-mpi", plan(work, bytes=[64]), *common[:-1], "kolo,open-mpi")
+    attempt(0, "my_rnig: nobody who takes part offers it", plan(work, bytes=[64], algorithms=["ring", "my_rnig"]), *common)
+    attempt(0, "all_reduce: nobody who takes part offers it", plan(work, collective=["all_reduce"], bytes=[64]), *common)
+    small.write_text(json.dumps({"round": 50, "compare": []}))
+    attempt(2, 'a plan has no entry "round"', small, *common)
     attempt(2, "there is no element called int", plan(work, bytes=[64], element=["int"]), *common)
 
 print("\n".join(wrong) if wrong else "as it should be")

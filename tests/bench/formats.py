@@ -97,6 +97,7 @@ with tempfile.TemporaryDirectory() as work:
     look_at_nccl(run)
     look_at_osu(run)
     said(run, "--format", "osu", "--only", "size=8", status=2)
+    said(run, "--format", "osu", "--only", "implementation=nobody", status=1)
 
 print("\n".join(wrong) if wrong else "as it should be")
 sys.exit(1 if wrong else 0)
