@@ -6,7 +6,9 @@
 #include <kolo/schedule/cost_model.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 
 namespace kolo_bench {
@@ -58,28 +60,38 @@ inline std::string head(const std::string& what, const std::string& how) {
          "{\n\n";
 }
 
+/// All of it in place of what was there, or nothing.
+inline void write_file(const std::string& file, const std::string& text) {
+  const auto beside = file + ".new";
+  std::ofstream out{beside};
+  out << text;
+  out.close();
+  if (!out) throw std::runtime_error{beside + " cannot be written"};
+  std::filesystem::rename(beside, file);
+}
+
 /// select/default_tuning.hpp.
 inline void write_header(const std::string& file, const kolo::tuning& shared_memory) {
-  std::ofstream{file} << head("Tables that the automatic choice goes by", "bash bench/run.sh tune")
-                      << "/// Processes, and threads, on one host of two cores, near each other and far: with more "
-                         "ranks than two they take turns.\n"
-                      << definition("shared_memory", shared_memory)
-                      << "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry "
-                         "messages and bring no table of their own.\n"
-                         "inline constexpr tuning messages{.rows = {{\n"
-                         "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,\n"
-                         "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, "
-                         "5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
-                         "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
-                         "namespace kolo::inline KOLO_ABI::default_tuning\n";
+  write_file(file, head("Tables that the automatic choice goes by", "bash bench/run.sh tune") +
+                       "/// Processes, and threads, on one host of two cores, near each other and far: with more "
+                       "ranks than two they take turns.\n" +
+                       definition("shared_memory", shared_memory) +
+                       "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry "
+                       "messages and bring no table of their own.\n"
+                       "inline constexpr tuning messages{.rows = {{\n"
+                       "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,\n"
+                       "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, "
+                       "5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
+                       "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
+                       "namespace kolo::inline KOLO_ABI::default_tuning\n");
 }
 
 /// mpi/one_host_tuning.hpp.
 inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich, const kolo::tuning& openmpi) {
-  std::ofstream{file} << head("Tables for the choice over MPI on one host", "bash bench/run.sh tune-mpi --record")
-                      << "/// On one host of two cores: with more ranks than two they take turns.\n"
-                      << definition("mpich_one_host", mpich) << definition("openmpi_one_host", openmpi)
-                      << "\n}  // namespace kolo::inline KOLO_ABI::default_tuning\n";
+  write_file(file, head("Tables for the choice over MPI on one host", "bash bench/run.sh tune-mpi --record") +
+                       "/// On one host of two cores: with more ranks than two they take turns.\n" +
+                       definition("mpich_one_host", mpich) + definition("openmpi_one_host", openmpi) +
+                       "\n}  // namespace kolo::inline KOLO_ABI::default_tuning\n");
 }
 
 }  // namespace kolo_bench

@@ -76,17 +76,21 @@ int main(int argc, char** argv) try {
   CLI11_PARSE(app, argc, argv);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"),
                                                              std::fclose};
+  if (!detail.empty() && !rows) throw std::runtime_error{detail + " cannot be written"};
   using namespace kolo::default_tuning;
   for (const auto& run : runs) {
     if (mpi_header.empty()) judge(run, "kolo", shared_memory, rows.get());
     else judge(run, "kolo_mpich", mpich_one_host, rows.get()), judge(run, "kolo_openmpi", openmpi_one_host, rows.get());
   }
+  if (rows && (std::fflush(rows.get()) != 0 || std::ferror(rows.get()) != 0))
+    throw std::runtime_error{detail + " cannot be written"};
   if (!mpi_header.empty())
     write_mpi_header(mpi_header, fit_mpi(runs, "mpich", mpich_one_host), fit_mpi(runs, "openmpi", openmpi_one_host));
   if (header.empty() && json.empty()) return 0;
   const auto table = fit_together(runs, "kolo");
+  if (table.rows[0].ranks == 0) throw std::runtime_error{"there are no rows that a table could be fitted to"};
   if (!header.empty()) write_header(header, table);
-  if (!json.empty()) std::ofstream{json} << nlohmann::json(table).dump(2) << '\n';
+  if (!json.empty()) write_file(json, nlohmann::json(table).dump(2) + '\n');
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 2;
