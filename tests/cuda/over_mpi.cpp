@@ -5,6 +5,7 @@
 
 #include "fake_cuda/runtime.hpp"
 #include "mpi/world.hpp"
+#include "support/ends.hpp"
 
 namespace {
 
@@ -67,9 +68,15 @@ void is_asked(complaints& wrong) {
     const kolo::cuda::mpi_communicator comm{MPI_COMM_WORLD};
     wrong.expect(comm.transport().is_straight() == (*said == '1'), "KOLO_CUDA_AWARE does not decide");
   }
+  ::setenv("KOLO_CUDA_AWARE", "yes", 1);
+  const auto refused = testing::words_of([] { const kolo::cuda::mpi_communicator comm{MPI_COMM_WORLD}; });
+  wrong.expect(refused == "kolo: KOLO_CUDA_AWARE is \"yes\", and should be 1 or 0", "KOLO_CUDA_AWARE is not refused");
+  ::setenv("KOLO_CUDA_AWARE", "", 1);
+  const kolo::cuda::mpi_communicator empty{MPI_COMM_WORLD};
   ::unsetenv("KOLO_CUDA_AWARE");
   const kolo::cuda::mpi_communicator asked{MPI_COMM_WORLD},
       again{MPI_COMM_WORLD};  // what it says depends on how it was built
+  wrong.expect(asked.transport().is_straight() == empty.transport().is_straight(), "an empty KOLO_CUDA_AWARE decides");
   wrong.expect(asked.transport().is_straight() == again.transport().is_straight(),
                "MPI says one thing and then the other");
 }

@@ -11,15 +11,21 @@
 #endif
 
 #include <cstdlib>
-#include <cstring>
+#include <string_view>
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// What the MPI says of itself; or what the environment says, where it knows better: KOLO_CUDA_AWARE=1 or 0.
+/// What the MPI says of itself; or what the environment says, where it knows better: KOLO_CUDA_AWARE=1 or 0. Another
+/// word is refused: `errc::invalid_argument`.
 template <>
 struct reaches_devices<mpi::transport> {
   static bool ask(const mpi::transport&) {
-    if (const char* value = std::getenv("KOLO_CUDA_AWARE")) return std::strcmp(value, "1") == 0;
+    if (const char* value = std::getenv("KOLO_CUDA_AWARE"); value && *value != '\0') {
+      const std::string_view word{value};
+      if (word != "0" && word != "1")
+        detail::core::throw_error(errc::invalid_argument, {"KOLO_CUDA_AWARE is \"", word, "\", and should be 1 or 0"});
+      return word == "1";
+    }
     int is_supported = 0;
 #if defined(OPEN_MPI) && defined(OMPI_HAVE_MPI_EXT_CUDA)
     is_supported = MPIX_Query_cuda_support();
