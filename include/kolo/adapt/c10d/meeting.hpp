@@ -32,6 +32,12 @@ inline std::string read(::c10d::Store& store, const std::string& key) {
   const auto bytes = store.get(key);
   return {bytes.begin(), bytes.end()};
 }
+/// The same, and takes it out.
+inline std::string take(::c10d::Store& store, const std::string& key) {
+  auto text = read(store, key);
+  store.deleteKey(key);
+  return text;
+}
 
 /// What processes have in common that can share memory and see each other die: the host's kernel, its numbers of
 /// processes, and its names of sockets.
@@ -47,20 +53,23 @@ inline std::string this_host() {
 }
 
 /// Collective over `size` processes, which have the store in common and nothing else: the communicator of those that
-/// share a host. Errors, the same on all of them  invalid_argument: they are on several hosts. Else those of
-/// `shm::meet`.
+/// share a host. What one writes another takes out, so they may meet by that store again. Errors, the same on all of
+/// them  invalid_argument: they are on several hosts. Else those of `shm::meet`.
 inline shm::communicator meet(::c10d::Store& store, int rank, int size, milliseconds timeout) {
-  write(store, "kolo/host/" + std::to_string(rank), this_host());
-  if (rank == 0) {
+  const auto key = [](const char* what, int r) { return std::string{"kolo/"} + what + '/' + std::to_string(r); };
+  std::string name = "c10d";
+  if (rank > 0) {
+    write(store, key("host", rank), this_host());
+    name = take(store, key("name", rank));
+  } else {
     std::string others;
     for (int r = 1; r < size; ++r)
-      if (read(store, "kolo/host/" + std::to_string(r)) != this_host()) others += ' ' + std::to_string(r);
+      if (take(store, key("host", r)) != this_host()) others += ' ' + std::to_string(r);
     std::random_device chance;
-    std::string name = "c10d";
     for (int i = 0; i < 4; ++i) name += '.' + std::to_string(chance());
-    write(store, "kolo/name", others.empty() ? name : "/" + others);
+    if (!others.empty()) name = "/" + others;
+    for (int r = 1; r < size; ++r) write(store, key("name", r), name);
   }
-  const auto name = read(store, "kolo/name");
   if (name.starts_with('/'))
     throw error{
         errc::invalid_argument,
