@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Judges one case of wrong use. Usage: check.sh COMPILER INCLUDE CASE [PRECOMPILED], or check.sh --self-test COMPILER
+# Judges cases of wrong use. Usage: check.sh wrong|twins COMPILER INCLUDE PRECOMPILED CASE..., or check.sh --self-test COMPILER
 #
-# PRECOMPILED: a folder that has kolo/kolo.hpp.gch, which g++ takes in place of the header, or kolo.pch, which clang++ is told to take
+# PRECOMPILED: '', or a folder that has kolo/kolo.hpp.gch, which g++ takes in place of the header, or kolo.pch, which clang++ is told to take
 # for a case that includes the header.
 # A case is a file that compiles as it stands (the positive twin) and must not compile with KOLO_WRONG defined. Each of its
 # lines `// expect: REGEX` (extended, as grep -E has it) must match a line of what the compiler then says.
+# The twins that include the same headers of kolo are compiled as one, each in a namespace of its own.
 set -euo pipefail
 
-check() {
-  local compiler=$1 include=$2 case=$3 said messages expected
-  local compile=("$compiler" -std=c++20 -fsyntax-only -fdiagnostics-color=never ${4:+-I "$4"} -I "$include" "$case")
-  if [[ $compiler == *clang* ]]; then compile+=(-ferror-limit=0); fi
-  if [ -e "${4-}/kolo.pch" ] && grep -q '^#include <kolo/kolo.hpp>' "$case"; then compile+=(-include-pch "$4/kolo.pch"); fi
+# compile COMPILER INCLUDE PRECOMPILED FILE OPTION...: what the compiler says.
+compile() {
+  local words=("$1" -std=c++20 -fsyntax-only -fdiagnostics-color=never ${3:+-I "$3"} -I "$2" "${@:4}")
+  if [[ $1 == *clang* ]]; then words+=(-ferror-limit=0); fi
+  if [ -e "$3/kolo.pch" ] && grep -q '^#include <kolo/kolo.hpp>' "$4"; then words+=(-include-pch "$3/kolo.pch"); fi
+  "${words[@]}" 2>&1
+}
+
+wrong() {
+  local case=$4 said messages expected
   grep -q '^// expect: ' "$case" || { echo "$case has no line '// expect: REGEX'"; return 1; }
-  said=$("${compile[@]}" 2>&1) || { echo "the positive twin does not compile:"; echo "$said"; return 1; }
-  if said=$("${compile[@]}" -DKOLO_WRONG 2>&1); then echo "the wrong use compiles"; return 1; fi
+  if said=$(compile "$@" -DKOLO_WRONG); then echo "the wrong use compiles"; return 1; fi
   # Without the lines of source that compilers show: a sentence must be said, not be quoted from the case.
   messages=$(grep -E '^[^ ]+\.[a-z]+(:[0-9]+)*: ' <<< "$said") || messages=
   while read -r expected; do
@@ -24,19 +29,39 @@ check() {
   done < <(sed -n 's|^// expect: ||p' "$case")
 }
 
-# expect pass|fail WHAT CASE_TEXT
+twins() {
+  local case headers said cases=() status=0
+  local -A of=()
+  for case in "${@:4}"; do of[" $(grep '^#include <kolo/' "$case")"]+="$case"$'\n'; done
+  for headers in "${!of[@]}"; do
+    mapfile -t cases <<< "${of[$headers]%$'\n'}"
+    {
+      grep -h '^#include' "${cases[@]}" || true
+      for case in "${cases[@]}"; do printf 'namespace in_%s {\n#include "%s"\n}\n' "$(basename "$case" .cpp)" "$case"; done
+    } > "$work/twins.cpp"
+    said=$(compile "${@:1:3}" "$work/twins.cpp" -Wno-return-type) || { echo "the positive twin of one of these does not compile: ${cases[*]##*/}"; echo "$said"; status=1; }
+  done
+  [ $status != 0 ] || echo "the positive twins of $(($# - 3)) cases compile"
+  return $status
+}
+
+# expect pass|fail WHAT CASE_TEXT...
 expect() {
-  local verdict=pass
-  printf '%s\n' "$3" > "$work/case.cpp"
-  check "$compiler" "$work" "$work/case.cpp" > "$work/log" 2>&1 || verdict=fail
-  if [ "$verdict" != "$1" ]; then echo "$2: expected $1, got $verdict"; cat "$work/log"; exit 1; fi
+  local verdict=pass text cases=() case
+  for text in "${@:3}"; do
+    cases+=("$work/case${#cases[@]}.cpp")
+    printf '%s\n' "$text" > "${cases[-1]}"
+  done
+  for case in "${cases[@]}"; do wrong "$compiler" "$work" '' "$case" > "$work/log" 2>&1 || verdict=fail; done
+  twins "$compiler" "$work" '' "${cases[@]}" > "$work/log.twins" 2>&1 || verdict=fail
+  if [ "$verdict" != "$1" ]; then echo "$2: expected $1, got $verdict"; cat "$work/log" "$work/log.twins"; exit 1; fi
   echo "$2: $verdict, as it should"
 }
 
 self_test() {
   compiler=$1
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  mkdir "$work/kolo"
+  echo 'using number = int;' > "$work/kolo/number.hpp"
   local wrong='#ifdef KOLO_WRONG
 static_assert(sizeof(int) == 1, "an int is larger");
 #endif'
@@ -56,6 +81,23 @@ $wrong"
 #ifdef KOLO_WRONG
 int i = \"an int is larger\";
 #endif"
+  expect pass "two cases with the same names" "// expect: an int is larger
+#include <kolo/number.hpp>
+number f() { return 1; }
+$wrong" "// expect: an int is larger
+#include <kolo/number.hpp>
+number f() { return 2; }
+$wrong"
+  expect fail "a twin that lacks what another includes" "// expect: an int is larger
+#include <kolo/number.hpp>
+$wrong" "// expect: an int is larger
+number f() { return 2; }
+$wrong"
 }
 
-if [ "$1" = --self-test ]; then self_test "$2"; else check "$@"; fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+case $1 in
+  wrong | twins) "$@" ;;
+  --self-test) self_test "$2" ;;
+esac
