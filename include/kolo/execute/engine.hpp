@@ -261,11 +261,11 @@ struct engine : transport::driven, failing<engine<T>> {
       const auto a = advance(o);
       flush();
       if (a == advanced::stuck)
-        with_deadline(o, [&](backoff& p, const wait_context& s) {
-          flight->wait(p, s);
-          if (transport::drive_all_but(this) != transport::company::moved && ++p.tests > polls_in_a_row)
+        with_deadline(o, [&](backoff& waiting, const wait_context& s) {
+          flight->wait(waiting, s);
+          if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
             ::sched_yield();
-          saying([&] { transport.check(p, s); });
+          saying([&] { transport.check(waiting, s); });
         });
       return a == advanced::finished;
     });
