@@ -68,7 +68,8 @@ int run(const std::string& plan_file, const std::string& out, const strings& imp
                   std::fflush(stdout);
                 }};
   m.run();
-  std::vector<std::pair<std::string, std::string>> context{{"plan", std::filesystem::path{plan_file}.stem()}};
+  std::vector<std::pair<std::string, std::string>> context{{"plan", std::filesystem::path{plan_file}.stem()},
+                                                           {"cores", std::to_string(cores().size())}};
   for (const auto& [name, version] : m.versions()) context.emplace_back("version_" + name, version);
   for (const auto& [name, words] : m.settings()) context.emplace_back("settings " + name, words);
   for (const auto& [name, nanoseconds] : m.overheads())

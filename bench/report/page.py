@@ -85,7 +85,7 @@ def in_short(run, draw):
 
 
 def setting(run):
-    keep = {k: v for k, v in run.context.items() if k in ("date", "num_cpus", "mhz_per_cpu", "cpu", "plan") or k.startswith(("version_", "overhead_", "settings "))}
+    keep = {k: v for k, v in run.context.items() if k in ("date", "num_cpus", "cores", "mhz_per_cpu", "cpu", "plan") or k.startswith(("version_", "overhead_", "settings "))}
     return ("<details><summary>host and versions</summary>" + html_table(["", ""], [[k.replace("_", " "), str(v)] for k, v in keep.items()]) + "</details>" +
             "".join(f'<p class="slower">Left out: {escape(s)}</p>' for s in run.left_out))
 
@@ -93,7 +93,7 @@ def setting(run):
 def page(run, old, draw):
     groups = {}
     for scene, contestants in r.scenes(run.rows).items():
-        oversubscribed = scene.ranks > int(run.context.get("num_cpus", scene.ranks))
+        oversubscribed = scene.ranks > int(run.context.get("cores", run.context.get("num_cpus", scene.ranks)))
         title = "More ranks than cores" if oversubscribed else f"Cores {scene.distance}"
         groups.setdefault((oversubscribed, scene.distance == "far" and not oversubscribed, title), []).append(scene_section(scene, contestants, draw))
     intro = "".join(f"<p class=note>{escape(s)}</p>" for s in w.LEGEND)

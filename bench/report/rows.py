@@ -108,7 +108,7 @@ def scenes(rows):
 def size_name(n):
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if n >= unit:
-            return f"{n / unit:.3g} {name}"
+            return f"{n / unit:.4g} {name}"
     return f"{n} B" if n else "-"
 
 

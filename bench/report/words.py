@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # The report as text on a terminal.
 
+from decimal import Decimal
 from statistics import median
 
 import findings as f
@@ -16,12 +17,10 @@ class Paint:
 
 
 def number(x, digits=3):
-    """Three digits, without an exponent."""
+    """Three digits, from 1000 on all, without an exponent."""
     if x is None:
         return "-"
-    if x >= 1000:
-        return f"{x:.0f}"
-    return f"{x:.{digits}g}"
+    return f"{x:.0f}" if x >= 1000 else f"{Decimal(f'{x:.{digits}g}'):f}"
 
 
 def table(head, lines):

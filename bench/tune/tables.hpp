@@ -17,14 +17,18 @@ inline double median(std::vector<double> v) {
 }
 
 inline std::string size_name(std::size_t n) {
-  return n >= 1 << 20   ? std::to_string(n >> 20) + " Mi"
-         : n >= 1 << 10 ? std::to_string(n >> 10) + " Ki"
-                        : std::to_string(n);
+  char text[32];
+  const double bytes = static_cast<double>(n);
+  if (n >= 1 << 20) std::snprintf(text, sizeof text, "%.4g Mi", bytes / (1 << 20));
+  else if (n >= 1 << 10) std::snprintf(text, sizeof text, "%.4g Ki", bytes / (1 << 10));
+  else std::snprintf(text, sizeof text, "%.0f", bytes);
+  return text;
 }
 
 inline std::string time_name(double seconds) {
   char text[32];
-  std::snprintf(text, sizeof text, seconds < 1e-3 ? "%.3g us" : "%.4g ms", seconds * (seconds < 1e-3 ? 1e6 : 1e3));
+  const bool is_short = seconds < 999.5e-6;  // else 3 digits would want an exponent
+  std::snprintf(text, sizeof text, is_short ? "%.3g us" : "%.4g ms", seconds * (is_short ? 1e6 : 1e3));
   return text;
 }
 

@@ -56,6 +56,13 @@ with tempfile.TemporaryDirectory() as directory:
     said(0, slower, "--compare", old, "--html", work / "report.html")
     expect('<tr class="slower"><td>kolo, 1 KiB' in (work / "report.html").read_text(), "the HTML does not show what is slower")
 
+    odd = write(work / "odd.json", row(name("automatic", "kolo", 1023 * 1024), 999600))
+    text = said(0, odd)
+    expect("1023 KiB  1000\n" in text, "a number has an exponent")
+    odd.write_text(odd.read_text().replace('"num_cpus": 2', '"num_cpus": 64, "cores": "1"'))
+    said(0, odd, "--html", work / "report.html")
+    expect("<h2>More ranks than cores" in (work / "report.html").read_text(), "the cores are the host's, not those that ranks had")
+
     pair = write(work / "pair.json", row(name("ring", "kolo", 1024), 900), row(name("ring", "kolo", 4096), 1000), row(name("ring", "kolo", 16384), 1100),
                  row(name("one_shot", "kolo", 1024), 300), row(name("one_shot", "kolo", 4096), 900), row(name("one_shot", "kolo", 16384), 3000),
                  row(name("automatic", "kolo", 1024), 300, mpi_ratio=3.0, percent_of_bound=80.0),
