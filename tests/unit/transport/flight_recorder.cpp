@@ -202,14 +202,14 @@ TEST_CASE("a signal has it written, as long as somebody wants that") {
 }
 
 TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and the time of its wait stands") {
-  for (const bool is_pair : {false, true}) {
+  for (const bool between_two : {false, true}) {
     std::string end, barks, texts[2], dumped;
     std::latch has_failed{1};
     kolo::threads::run(2, [&](auto& comm) {
       if (comm.rank() == 1) return has_failed.wait();
       end = end_of([&] {
         std::vector<float> x(2);
-        is_pair ? kolo::receive(comm, x, 1, 0, {.timeout = 50ms}) : sum(comm, 2, 50ms);
+        between_two ? kolo::receive(comm, x, 1, 0, {.timeout = 50ms}) : sum(comm, 2, 50ms);
       });
       has_failed.count_down();
       const auto& mine = comm.engine()->flight.own();
@@ -227,8 +227,8 @@ TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and 
     CHECK(end == "timeout 1");
     CHECK(barks == "");
     CHECK(texts[0] == texts[1]);
-    CHECK(has(dumped, is_pair ? "rank 0 failed in receive #1, waiting for rank 1 for "
-                              : "rank 0 failed in allreduce #1, round 0, waiting for rank 1 for "));
+    CHECK(has(dumped, between_two ? "rank 0 failed in receive #1, waiting for rank 1 for "
+                                  : "rank 0 failed in allreduce #1, round 0, waiting for rank 1 for "));
   }
 }
 
