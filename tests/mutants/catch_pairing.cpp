@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "laws/shared_memory_laws.hpp"
+#include "laws/round_trip_laws.hpp"
 
 namespace {
 

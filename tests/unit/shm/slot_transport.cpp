@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "laws/shared_memory_laws.hpp"
+#include "laws/round_trip_laws.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/ending_memory.hpp"

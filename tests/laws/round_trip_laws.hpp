@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The law of the buffers in which pieces travel that an answer comes back for.
+#pragma once
+
+#include <kolo/impl/engine.hpp>
+#include <kolo/launch/threads.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <string>
+
+#include "laws/shared_memory_laws.hpp"
+
+namespace laws {
+
+/// Where ranks take turns, and the cache of a core holds one piece to each peer, round trips of a pair that follow each other lie in one buffer; but no piece
+/// lies where one that is not read lies, or an answer that is not. Both ranks are driven by hand, in any order.
+inline std::string round_trips_share_a_buffer() {
+  kolo::detail::shm::region_shape shape{2, {}};
+  shape.cores = 1, shape.cache_bytes = 2 * shape.round_trip_bytes();
+  if (shape.round_trip_slots() != 1) return "one is under way at a time";
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+  constexpr std::size_t bytes = 1000;
+  struct piece {
+    std::byte* place;
+    std::uint64_t number;
+    bool comes_back, is_released = false;
+  };
+  std::deque<piece> under_way;  // that are not read, or whose answers are not
+  std::byte* last = nullptr;
+  std::uint64_t random = 1, alone = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const auto what = random >> 33;
+    const auto oldest = std::find_if(under_way.begin(), under_way.end(), [](auto& p) { return !p.is_released; });
+    if (what % 2 == 0 && (under_way.empty() || a.slots() > under_way.size())) {
+      const bool comes_back = what / 2 % 4 != 0;
+      auto* const to = comes_back ? a.reserve(1) : a.reserve(1, bytes);
+      if (!to) continue;
+      for (const piece& p : under_way)
+        if (p.place == to && (p.comes_back || !p.is_released)) return "what is not read stays where it is";
+      alone = under_way.empty() && comes_back ? alone + 1 : 0;
+      if (alone > 2 && to != last) return "round trips that follow each other lie in one buffer";
+      write(last = to, bytes, static_cast<std::uint64_t>(step));
+      under_way.push_back({to, a.commit(1, bytes, static_cast<std::uint64_t>(step)), comes_back});
+    } else if (what / 2 % 2 == 0 && oldest != under_way.end()) {
+      const auto read = b.peek(0);
+      if (!holds(read, bytes, read.tag)) return "a piece arrives as it was sent";
+      if (oldest->comes_back) write(read.back, bytes, oldest->number);
+      b.release(0), oldest->is_released = true;
+    } else if (!under_way.empty() && under_way.front().is_released) {
+      const auto& p = under_way.front();
+      const auto* const answer = a.returned(1, p.number);
+      if (!answer || (p.comes_back && !all_are(answer, bytes, p.number))) return "the answer is what the peer wrote";
+      under_way.pop_front();
+    }
+  }
+  return "";
+}
+
+}  // namespace laws
