@@ -48,20 +48,3 @@ struct word {
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::core
-
-namespace kolo::inline KOLO_ABI {
-
-/// What has a `message()` is printed by it, on streams as the standard library has them, whose header is not included
-/// here.
-template <class Stream, class M>
-  requires requires(Stream& out, const M& m) {
-    typename Stream::char_type;
-    { m.message() } -> std::same_as<std::string>;
-    out.write(m.message().data(), 1);
-  }
-Stream& operator<<(Stream& out, const M& m) {
-  out << m.message();
-  return out;
-}
-
-}  // namespace kolo::inline KOLO_ABI

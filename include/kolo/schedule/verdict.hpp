@@ -2,7 +2,6 @@
 // What a proof comes to: nothing, or the first broken law, with its rank, round and block.
 #pragma once
 
-#include <kolo/core/text.hpp>
 #include <kolo/schedule/schedule.hpp>
 
 #include <string>
@@ -109,5 +108,16 @@ struct verdict {
     return text + sentence(what) + (what == fault::none ? sentence(way) : "");
   }
 };
+
+/// For streams as the standard library has them, whose header is not included here.
+template <class Stream>
+  requires requires(Stream& out, const std::string& text) {
+    typename Stream::char_type;
+    out.write(text.data(), 1);
+  }
+Stream& operator<<(Stream& out, const verdict& v) {
+  out << v.message();
+  return out;
+}
 
 }  // namespace kolo::inline KOLO_ABI

@@ -170,6 +170,16 @@ inline std::string explanation::message() const {
   return text;
 }
 
+template <class Stream>
+  requires requires(Stream& out, const std::string& text) {
+    typename Stream::char_type;
+    out.write(text.data(), 1);
+  }
+Stream& operator<<(Stream& out, const explanation& e) {
+  out << e.message();
+  return out;
+}
+
 /// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together
 /// where each rank has one), on this communicator: all candidates with their predicted times, the choice and why. Not
 /// collective: one rank may ask alone. Prints nothing (`message()` is the text), and tables may still be named
