@@ -279,6 +279,26 @@ TEST_CASE("more than caches hold") {
         }) == "");
 }
 
+TEST_CASE(
+    "slots that are no longer than a line hold no reference, and pieces that are referred to are right all the same") {
+  for (const std::size_t slot_bytes : {4u, 16u, 64u, 96u, 97u}) {
+    const auto said = on_threads(3,
+                                 [](auto& comm) {
+                                   std::vector<int> x(3000 / shrink), all(3 * x.size());
+                                   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int>(i) + comm.rank();
+                                   kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{});
+                                   kolo::allgather(comm, x, all);
+                                   int wrong = 0;
+                                   for (std::size_t i = 0; i < all.size(); ++i)
+                                     wrong += all[i] != 3 * static_cast<int>(i % x.size()) + 3;
+                                   return std::to_string(wrong);
+                                 },
+                                 {.slot_bytes = slot_bytes});
+    INFO(slot_bytes << " bytes");
+    CHECK(said == all_say(3, "0"));
+  }
+}
+
 TEST_CASE("tensors that come and go, each rank's in its own order, are found where they are now") {
   CHECK(on_both(3, [](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();

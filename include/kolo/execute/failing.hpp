@@ -41,13 +41,17 @@ struct failing {
     f.rank = f.peer = transport.rank();
     f.text = text;
     locate(f, o);
-    transport.fail(f);
+    fail(f);
+  }
+  /// Whoever looks at this rank's operations sees that they do not go on.
+  void fail(const failure& f) {
+    self().transport.fail(f);
     self().flight->fail();
   }
   /// Where that is caught: what has ended something else, for which ranks of this communicator may wait as well.
   [[gnu::cold, gnu::noinline]] void pass_on(std::string_view text) {
     auto& transport = self().transport;
-    if (transport.size() > 1 && !transport.failed()) transport.fail(transport::said_in_unwinding(transport, text));
+    if (transport.size() > 1 && !transport.failed()) fail(transport::said_in_unwinding(transport, text));
   }
   static void locate(failure& f, const operation& o) {
     f.round = o.now.round;

@@ -76,9 +76,8 @@ class piece_protocols : protected mismatch_checker<T> {
     const auto bytes = n * element_bytes();
     const bool is_remote = this->may_be_remote(bytes);
     constexpr std::size_t short_piece = 96;  // which may lie in a line
-    auto* to = comes_back_ && bytes > short_piece
-                   ? transport().reserve(l.peer)
-                   : transport().reserve(l.peer, is_remote ? transport().slot_bytes() : bytes);
+    auto* to = is_remote || (comes_back_ && bytes > short_piece) ? transport().reserve(l.peer)
+                                                                 : transport().reserve(l.peer, bytes);
     if (!to) return false;
     indirect where;
     if (is_remote) {

@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// has a free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its own
 /// in one pass, and leaves the result as the reply in each of the three slots. `collect_some` takes the replies for
 /// blocks 1, 2 and 3 to their destinations, and frees those slots. No stream waits for another one: where rank 2 is
-/// late, pieces of 1 and 3 go on until their slots are full.
+/// late, pieces of 1 and 3 go on until as many are under way as may be.
 template <SharedMemoryTransport T>
 class stream_run : piece_protocols<T>, layout {
  public:

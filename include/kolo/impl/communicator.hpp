@@ -66,6 +66,7 @@ communicator<T> communicator<T>::shrink(const options& o) {
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
   engine_->says();
+  engine_->flight->fail();
   communicator rest{
       transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout) : transport().timeout())};
   hand_down(rest);

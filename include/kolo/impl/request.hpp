@@ -116,7 +116,7 @@ request<T>::~request() {
                                                      "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
-    e.transport.fail(f);
+    e.fail(f);
   } else if (e.ends_well(o)) {
     state_->end();
     return;

@@ -363,8 +363,8 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Che
       check);
 }
 
-/// The meetings of its job that this process has been at. All ranks count alike, since none counts one that fails: they
-/// try it again under its name.
+/// The meetings of its job that this process has been at. None counts one that fails: they try it again under its name.
+/// All count alike, but for one whose system has no room for what the others have got.
 inline std::atomic<unsigned> meetings_so_far{0};
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

@@ -25,16 +25,18 @@ namespace kolo::inline KOLO_ABI {
 /// It is taken to be associative, as every reduction has to. T is what partial results are kept in: float for elements
 /// of 16 bits, if the operator takes floats.
 template <class Op>
-inline constexpr bool is_commutative = !requires {
-  requires !static_cast<bool>(Op::commutative);
-};
+inline constexpr bool is_commutative = true;
+template <class Op>
+  requires requires { Op::commutative; }
+inline constexpr bool is_commutative<Op> = static_cast<bool>(Op::commutative);
 
 namespace detail::reduce {
 
 template <class Op>
-inline constexpr bool says_exact = requires {
-  requires static_cast<bool>(Op::exact);
-};
+inline constexpr bool says_exact = false;
+template <class Op>
+  requires requires { Op::exact; }
+inline constexpr bool says_exact<Op> = static_cast<bool>(Op::exact);
 
 }  // namespace detail::reduce
 
@@ -64,9 +66,10 @@ concept Finishes = requires(const Op& op, const T& x) {
 namespace detail::reduce {
 
 template <class Op>
-inline constexpr bool divides = requires {
-  requires static_cast<bool>(Op::divides);
-};
+inline constexpr bool divides = false;
+template <class Op>
+  requires requires { Op::divides; }
+inline constexpr bool divides<Op> = static_cast<bool>(Op::divides);
 
 /// Does it finish also what one rank has alone? `Op::finishes_alone`, where that is said; a division by 1 is left out.
 template <class Op>

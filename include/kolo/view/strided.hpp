@@ -54,8 +54,10 @@ class strided {
     for (int d = 0; d < N; ++d) {
       if (extents[d] < 0)
         throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
-      if (__builtin_mul_overflow(size_, static_cast<std::size_t>(extents[d]), &size_))
+      const auto n = static_cast<std::size_t>(extents[d]);
+      if (n != 0 && size_ > ~std::size_t{0} / n)
         throw std::invalid_argument("kolo::strided: it has more elements than can be counted");
+      size_ *= n;
     }
     while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == static_cast<std::ptrdiff_t>(run_)))
       run_ *= static_cast<std::size_t>(extents[--outer_]);

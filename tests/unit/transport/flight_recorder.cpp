@@ -232,6 +232,41 @@ TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and 
   }
 }
 
+TEST_CASE("nor does a started call that an exception destroyed, or whose communicator was shrunk") {
+  for (const bool shrinks : {false, true}) {
+    std::string barks = "nothing", dumped;
+    std::latch waits{1}, is_over{1};
+    kolo::threads::run(2, [&](auto& comm) {
+      if (comm.rank() == 1) {
+        waits.wait();
+        if (shrinks) comm.shrink();
+        return is_over.wait();
+      }
+      std::vector<float> x(2);
+      const auto look = [&] {
+        kolo::detail::observe::stall_detector guard{{comm.engine()->flight.own(), nullptr}, 0, 1s};
+        const kolo::backoff::clock::time_point later{24h * 365};
+        barks = guard.poll(later) + guard.poll(later + 2s), dumped = kolo::dump(comm);
+      };
+      try {
+        auto request = kolo::start_allreduce(comm, x, kolo::sum);
+        while (comm.engine()->flight.own()->last().peer < 0) request.test();
+        if (!shrinks) throw shrinks;
+        waits.count_down();
+        comm.shrink();
+        look();
+      } catch (bool) {
+        look();
+        waits.count_down();
+      }
+      is_over.count_down();
+    });
+    INFO(dumped);
+    CHECK(barks == "");
+    CHECK(has(dumped, "rank 0 failed in allreduce #1"));
+  }
+}
+
 TEST_CASE("a watchdog says once who waits for whom") {
   std::atomic<int> said{0};
   std::string text;
