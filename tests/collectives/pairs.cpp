@@ -186,7 +186,7 @@ TEST_CASE("a rank that does not come to an exchange is named, with the number be
   });
   CHECK(words.find("receive #2") != std::string::npos);
   CHECK(words.find("rank 1 is late") != std::string::npos);
-  CHECK(seen.find("rank 0 is in receive #2, waiting for rank 1") != std::string::npos);
+  CHECK(seen.find("rank 0 failed in receive #2, waiting for rank 1") != std::string::npos);
   CHECK(seen.find("#1 exchange with rank 1, 16 bytes") != std::string::npos);
 }
 

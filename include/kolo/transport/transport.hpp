@@ -215,8 +215,8 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `reserve(peer, bytes)`: as `reserve(peer)`, for a piece of at most `bytes` bytes; more than slots() short pieces
 ///   may be under way. A piece that refers to other memory needs `reserve(peer)`. `commit` sends what was reserved last
 /// * `returned(peer, number)`: once the peer has released the piece whose `commit` returned that number: its slot, with
-///   what the peer wrote to its `back`; null before. Valid for the slots() - 1 commits that follow that piece's own, and
-///   until the next `reserve(peer)`
+///   what the peer wrote to its `back`; null before. Until this is asked for, the slot stays as it is, for slots() - 1
+///   commits that follow that piece's own; what is returned is valid until the next `reserve(peer)`
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
 /// * `commit(peer, bytes, tag, {from, back})`: the piece is what lies at `from`, and its reply goes to `back`, where
 ///   those have a length. Both belong to the peer until it has released the piece
