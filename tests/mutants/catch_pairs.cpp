@@ -82,7 +82,7 @@ void late(C& comm, std::atomic<bool>& over) {
   } catch (const error& e) {
     expect(e.code() == errc::timeout && e.peer() == 2, e.what());
   }
-  expect_words("rank 0 is in receive #1, waiting for rank 1", dump(comm));
+  expect_words("rank 0 failed in receive #1, waiting for rank 1", dump(comm));
   over = true;
   over.notify_all();
 }
