@@ -333,7 +333,8 @@ class slot_transport : public board_member {
     auto& sent = sent_[static_cast<std::size_t>(peer)];
     const auto most = in_buffer ? shape_.slots : shape_.lines;
     if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
-    sent.buffer = in_buffer ? static_cast<std::uint8_t>(1 + (sent.number - sent.first) % most) : std::uint8_t{0};
+    sent.buffer =
+        in_buffer ? static_cast<std::uint8_t>(1 + (sent.number - sent.first) % shape_.slots) : std::uint8_t{0};
     return in_buffer ? buffer(rank_, peer, sent.buffer) : slot(rank_, peer, sent.number).payload();
   }
 
