@@ -27,6 +27,7 @@ void run(complaints& wrong, F f) {
           communicator comm{kolo::nccl::transport{here, {.timeout = 5s}},
                             staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, all.rank() / 2};
           const kolo::cuda::stream s;
+          kolo::barrier(all);  // nobody fails before all have come
           f(comm, s);
           kolo::barrier(all);  // nobody leaves before
         },
