@@ -215,7 +215,7 @@ TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and 
       const auto& mine = comm.engine()->flight.own();
       kolo::detail::observe::stall_detector guard{{mine, nullptr}, 0, 1s};
       const kolo::backoff::clock::time_point later{24h * 365};
-      barks = guard.poll(later) + guard.poll(later + 2s);
+      barks = guard.poll(later), barks += guard.poll(later + 2s);
       for (std::string& text : texts) {
         const auto sink = [&](std::string_view part) { text += part; };
         const std::chrono::nanoseconds time = 24h * (&text == texts ? 365 : 730);
@@ -246,7 +246,7 @@ TEST_CASE("nor does a started call that an exception destroyed, or whose communi
       const auto look = [&] {
         kolo::detail::observe::stall_detector guard{{comm.engine()->flight.own(), nullptr}, 0, 1s};
         const kolo::backoff::clock::time_point later{24h * 365};
-        barks = guard.poll(later) + guard.poll(later + 2s), dumped = kolo::dump(comm);
+        barks = guard.poll(later), barks += guard.poll(later + 2s), dumped = kolo::dump(comm);
       };
       try {
         auto request = kolo::start_allreduce(comm, x, kolo::sum);
