@@ -329,12 +329,14 @@ class slot_transport : public board_member {
     return s.buffer != 0 ? buffer(from, to, s.buffer) : s.payload();
   }
 
+  std::uint8_t next_buffer(const progress& sent) const {
+    return static_cast<std::uint8_t>(1 + (sent.number - sent.first) % shape_.slots);
+  }
   std::byte* reserve_place(int peer, bool in_buffer) {
     auto& sent = sent_[static_cast<std::size_t>(peer)];
     const auto most = in_buffer ? shape_.slots : shape_.lines;
     if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
-    sent.buffer =
-        in_buffer ? static_cast<std::uint8_t>(1 + (sent.number - sent.first) % shape_.slots) : std::uint8_t{0};
+    sent.buffer = in_buffer ? next_buffer(sent) : std::uint8_t{0};
     return in_buffer ? buffer(rank_, peer, sent.buffer) : slot(rank_, peer, sent.number).payload();
   }
 
@@ -369,7 +371,7 @@ class slot_transport : public board_member {
     if (bytes > line - 32 && sent.buffer == 0) KOLO_PREFETCH_TO_WRITE(next + line);
     if (sent.buffer != 0)
       for (std::size_t at = 0; at < bytes; at += line)
-        KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, 1 + (sent.number - sent.first) % shape_.slots) + at);
+        KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, next_buffer(sent)) + at);
   }
 
   Memory memory_;
