@@ -255,9 +255,10 @@ TEST_CASE("blocks that are just too short to be referred to, just long enough, a
 TEST_CASE("on a board's line, in its blocks, and, where they do not hold it, by reference") {
   const int p = GENERATE(2, 4, 5, 7);
   CHECK(on_both(p, [](auto& comm, complaints& wrong) {
-          bench_of_kinds bench{comm, wrong, 70'001};
+          bench_of_kinds bench{comm, wrong, 70'001 * static_cast<std::size_t>(comm.size())};
           for (const std::size_t n : {1u, 24u, 25u, 16'384u, 16'385u, 65'536u, 70'001u})
             try_broadcast(comm, bench, n, n > 100u ? 11 : 3, "broadcast one_shot", kolo::one_shot{});
+          for (const std::size_t n : {25u, 16'385u, 70'001u}) try_allgather(comm, bench, n, n > 20'000u ? 9 : 17);
         }) == "");
 }
 

@@ -19,7 +19,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
 /// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)
 /// * board: the collective, its algorithm and the length of a block, which are everybody's (`goes_on_board`); or slots
-///   after all: the sender, which posts nothing there (`piece_protocols::post`)
+///   after all: the sender, which posts nothing there (`piece_protocols::post`); where all post, and have read what all
+///   have posted, what one of them posted decides for all (`stream_run::end_posts`)
 /// * spare buffer, reference, or slot: the sender; the piece says so, and what comes back goes where the piece says
 /// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only who is ahead
 ///   waits, so the other one does not
@@ -37,14 +38,15 @@ constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, s
 constexpr bool goes_on_board(kind k, pattern p, int size) {
   return k == kind::broadcast && p == pattern::one_way && size > core::few_ranks;
 }
-/// And what is so long? Where each says something to all others, what the board holds at once.
+/// And what is so long? Where each says something to all others: its part of an allgather, and else what the board
+/// holds at once.
 constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;
   if (args.send_counts || args.receive_counts || bytes == 0) return false;
   if (p == pattern::one_way) return goes_on_board(k, p, size) || (k == kind::broadcast && bytes <= board_bytes);
-  return p == pattern::exchange && size > core::few_ranks && bytes <= board_bytes &&
-         (k == kind::allreduce || k == kind::allgather || k == kind::barrier);
+  return p == pattern::exchange && size > core::few_ranks &&
+         (k == kind::allgather || ((k == kind::allreduce || k == kind::barrier) && bytes <= board_bytes));
 }
 
 /// A round of one rank, if it is simple: one transfer of single blocks, and perhaps a copy within the rank.

@@ -50,7 +50,7 @@ class piece_protocols : protected mismatch_checker<T> {
     std::size_t moved = 0, replied = 0;    ///< pieces
     std::uint64_t first = 0;               ///< the number of the first piece
     lent_run lent_source{}, lent_reply{};  ///< where `at` and `reply` have come
-    bool is_exchange = false, refers = false;
+    bool is_exchange = false, is_lent = false, refers = false;
     std::uint8_t replied_indirectly = 0;  ///< one bit for each of the last eight pieces
   };
 
@@ -102,19 +102,21 @@ class piece_protocols : protected mismatch_checker<T> {
     l.replied_indirectly =
         static_cast<std::uint8_t>((l.replied_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
     const auto number = transport().commit(l.peer, bytes, tag(), where);
-    if (l.first == 0) l.first = number;
+    if (l.first == 0) l.first = number - l.moved;
     return true;
   }
 
   /// To all peers alike. Where no piece has gone, and the peers address them, an empty one says that all come by
   /// reference, and so through slots: of what a board holds the sender need not wait for anybody.
   bool post(peer_stream& l) {
-    const auto n = l.moved == 0 && is_lent(l) ? 0 : elements(l, l.moved);
+    l.is_lent = l.moved == 0 && is_lent(l);
+    const auto n = l.is_lent ? 0 : elements(l, l.moved);
     auto* const to = transport().reserve_board(n * element_bytes(), now().peer);
     if (!to) return false;
     pack(part(l.at, l.moved), n, to);
     transport().post_on_board(n * element_bytes(), tag());
-    if (!exchanges_) transport().end_board(false);
+    if (exchanges_) return true;
+    transport().end_board(false);
     is_on_board_ = n > 0;
     return true;
   }
@@ -132,17 +134,18 @@ class piece_protocols : protected mismatch_checker<T> {
   // From a peer: `poll` looks for the next piece, `take` reads it from now on; `confirm` when it has been read, then
   // `release`.
 
-  received_slot poll(const peer_stream& l, std::size_t n) {
+  received_slot poll(peer_stream& l, std::size_t n) {
     if constexpr (HasBoard<T>)
       if (is_on_board_) {
         const received_slot a = transport().peek_board(l.peer);
         if (!a.data || a.bytes > 0 || a.tag != tag()) return this->expected(a, l.peer, n);
+        if (exchanges_) return l.is_lent = true, received_slot{};
         transport().end_board(false);  // the pieces come by reference
         is_on_board_ = false;
       }
     return this->expected(l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer), l.peer, n);
   }
-  received_slot take(const peer_stream& l, std::size_t n) {
+  received_slot take(peer_stream& l, std::size_t n) {
     return l.is_exchange || is_on_board_ ? poll(l, n) : transport().claim(l.peer);
   }
   void confirm(const peer_stream& l) {
@@ -154,12 +157,6 @@ class piece_protocols : protected mismatch_checker<T> {
     l.is_exchange ? transport().end_exchange(l.peer) : transport().release(l.peer);
   }
 
-  /// At the end of the call.
-  void end_pieces() {
-    if constexpr (HasBoard<T>)
-      if (is_on_board_ && exchanges_) transport().end_board(true);
-    end_lending();
-  }
   void end_lending() {
     if (std::exchange(lends_, false)) transport().end_lending();
   }
@@ -167,6 +164,7 @@ class piece_protocols : protected mismatch_checker<T> {
   transfer transfer_{};
   peer_stream *out_ = nullptr, *in_ = nullptr;  ///< one for each peer; `in_` one in all where it combines
   std::size_t pieces_ = 1, piece_length_ = 1;   ///< of the longest stream; in elements
+  std::size_t posts_ended_ = 0;                 ///< of those that all ranks post
   bool exchanges_, comes_back_, in_place_ = false, is_on_board_ = false;
 
  private:

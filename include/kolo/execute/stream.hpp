@@ -50,6 +50,7 @@ class stream_run : piece_protocols<T>, layout {
       some |= put_some(done);
       some |= combines() ? combine_some(done) : replace_some(done);
       some |= collect_some(done);
+      if constexpr (HasBoard<T>) some |= end_posts();
       moved |= some;
       if (done) return finish(), advanced::finished;
       if (!some) {
@@ -75,7 +76,7 @@ class stream_run : piece_protocols<T>, layout {
   using protocols::exchange, protocols::put, protocols::post, protocols::poll, protocols::take, protocols::confirm,
       protocols::release, protocols::end_lending;
   using protocols::transfer_, protocols::out_, protocols::in_, protocols::pieces_, protocols::exchanges_,
-      protocols::comes_back_, protocols::in_place_, protocols::is_on_board_;
+      protocols::comes_back_, protocols::in_place_, protocols::is_on_board_, protocols::posts_ended_;
   using protocols::transport, protocols::now, protocols::args_, protocols::engine_;
   using typename protocols::peer_stream;
 
@@ -138,9 +139,29 @@ class stream_run : piece_protocols<T>, layout {
   bool post_some(bool& done) {
     const int peers = transfer_.to.count;
     if (peers == 0 || out_[0].moved == pieces_) return false;
+    if (exchanges_ && has_posted_) return done = false;
     if (!post(out_[0])) return done = false;
-    for (int i = 0; is_on_board_ && i < peers; ++i) ++out_[i].moved;
+    has_posted_ = true;
+    for (int i = 0; !out_[0].is_lent && i < peers; ++i) ++out_[i].moved;
     done &= out_[0].moved == pieces_;
+    return true;
+  }
+
+  /// Where all ranks post: all have, and this rank has read what they have. From then on, where one has said that its
+  /// pieces come by reference, those of all go through slots.
+  bool end_posts() {
+    const int peers = combines() ? 1 : transfer_.from.count;
+    if (!is_on_board_ || !exchanges_ || !has_posted_) return false;
+    bool lends = out_[0].is_lent;
+    for (int i = 0; i < peers; ++i) {
+      if (in_[i].moved == posts_ended_ && !in_[i].is_lent) return false;
+      lends |= in_[i].is_lent;
+    }
+    transport().end_board(true);
+    ++posts_ended_;
+    has_posted_ = false;
+    is_on_board_ = !lends;
+    for (int i = 0; lends && i < transfer_.to.count; ++i) out_[i].replied = out_[i].moved;
     return true;
   }
 
@@ -167,6 +188,10 @@ class stream_run : piece_protocols<T>, layout {
       const auto n = elements(l, l.moved);
       if (n == 0) {
         l.moved = pieces_;
+        continue;
+      }
+      if (is_on_board_ && exchanges_ && (l.moved > posts_ended_ || l.is_lent)) {
+        done = false;
         continue;
       }
       const received_slot a = poll(l, n).data ? take(l, n) : received_slot{};
@@ -249,13 +274,13 @@ class stream_run : piece_protocols<T>, layout {
     const int own = virtual_rank();
     if (holds_part(own)) copy_elements(input_of(own, 0), destination(own, 0), whole(own).count, mover{past_cache_});
     if (past_cache_) host_executor::end_past_cache();
-    this->end_pieces();
+    end_lending();
   }
 
   source* sources_ = nullptr;
   std::byte** replies_ = nullptr;
   element_position own_{};
-  bool past_cache_ = false;
+  bool past_cache_ = false, has_posted_ = false;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
