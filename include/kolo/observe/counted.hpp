@@ -59,7 +59,7 @@ class ledger {
 
 /// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that
 /// schedules run on it round by round, as they are written. `comm.transport().total()` after a call is that call's
-/// `cost_of`.
+/// `cost_of`, where its elements divide by the blocks.
 template <class Base>
 class counted;
 
