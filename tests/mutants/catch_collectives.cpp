@@ -15,8 +15,10 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/ring.hpp>
+#include <kolo/view/bucket.hpp>
 #include <kolo/view/strided.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -121,6 +123,11 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) apart[2 * i] = in[i];
   kolo::allgather(comm, kolo::strided<const affine, 2>{apart.data(), {n, 1}, {2, 1}}, all, kolo::circulant{});
   expect(all == joined(p, n));
+  const auto few = std::min(n, std::size_t{3});
+  const vector first = of(r, few), rest = of(r, n - few, few);
+  if (r % 2 == 0) kolo::allgather(comm, kolo::bucket{first, rest}, whole, kolo::one_shot{});
+  else kolo::allgather(comm, in, whole, kolo::one_shot{});  // the peers address its first piece, too
+  expect(whole == all);
   kolo::gather(comm, in, whole, root, kolo::binomial{});
   expect(r != root || whole == all);
   kolo::scatter(comm, whole, there, root, kolo::binomial{});
