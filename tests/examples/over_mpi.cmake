@@ -17,8 +17,6 @@ set(the_rest "Reduce 1108, Reduce_scatter 554, Reduce_scatter_block 554, Scan 55
 set(left_mpich "3 by MPI")
 set(left_openmpi "4 by MPI")  # it looks at arguments, and is asked to
 set(manners_mpich "Allreduce [0-9]+, Reduce 1, Reduce_scatter 1, Reduce_scatter_block 1, Scan 1, Bcast 17, Allgather 17, Allgatherv 33, Alltoall 17, Barrier 800 and 1 by MPI; shared memory in 3 communicators")
-set(manners_ranks_mpich 2)  # it is slow where ranks are more than cores
-set(manners_ranks_openmpi 3)
 set(manners_openmpi "Allreduce [0-9]+, Alltoall 1, Barrier 100; shared memory in 2 communicators")  # it has no calls with large counts
 
 # A test that has PASS_REGULAR_EXPRESSION is not told by CTest how its program ended.
@@ -58,7 +56,7 @@ foreach(mpi mpich openmpi)
   set(library "${CMAKE_CURRENT_BINARY_DIR}/libkolo_mpi.${mpi}.so")
   set(program "${CMAKE_CURRENT_BINARY_DIR}/under_mpi.${mpi}")
   built_by(${mpi} "${library}" -shared -fPIC -fvisibility-inlines-hidden "${under_mpi}/kolo_mpi.cpp")
-  built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/program.cpp")
+  built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/program.cpp" ${kolo_yields_${mpi}})
   list(APPEND all "${library}" "${program}")
   foreach(ranks 2 3 4)
     kolo_check(examples.under_mpi.${mpi}.${ranks} LABELS mpi
@@ -67,10 +65,10 @@ foreach(mpi mpich openmpi)
         PASS_REGULAR_EXPRESSION "Allreduce 596 and ${left_${mpi}}, ${the_rest}.*ended well")
   endforeach()
   set(program "${CMAKE_CURRENT_BINARY_DIR}/under_mpi_manners.${mpi}")
-  built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/manners.cpp")
+  built_by(${mpi} "${program}" "${CMAKE_CURRENT_SOURCE_DIR}/under_mpi/manners.cpp" ${kolo_yields_${mpi}})
   list(APPEND all "${program}")
   kolo_check(examples.under_mpi.manners.${mpi} LABELS mpi
-    COMMAND ${ended_well} "${KOLO_MPIEXEC_${upper}}" -n ${manners_ranks_${mpi}} env "LD_PRELOAD=${library}" "${program}" TARGETS kolo_test_over_mpi
+    COMMAND ${ended_well} "${KOLO_MPIEXEC_${upper}}" -n 3 env "LD_PRELOAD=${library}" "${program}" TARGETS kolo_test_over_mpi
     PROPERTIES ENVIRONMENT "${environment};KOLO_MPI_TIMEOUT=60" PROCESSORS 2 PASS_REGULAR_EXPRESSION "${manners_${mpi}}.*ended well")
   if(mpi STREQUAL mpich)  # Open MPI 4.1 has no sessions
     kolo_check(examples.under_mpi.sessions LABELS mpi
@@ -85,7 +83,7 @@ foreach(mpi mpich openmpi)
   if(TARGET digits)
     set(program "${CMAKE_CURRENT_BINARY_DIR}/digits.${mpi}")
     set(library_parts ${digits_parts})
-    built_by(${mpi} "${program}" -isystem "${eigen}" "${digits}/mpi.cpp" $<TARGET_OBJECTS:digits_parts> $<TARGET_OBJECTS:digits_network>
+    built_by(${mpi} "${program}" -isystem "${eigen}" "${digits}/mpi.cpp" ${kolo_yields_${mpi}} $<TARGET_OBJECTS:digits_parts> $<TARGET_OBJECTS:digits_network>
       ${mode})
     list(APPEND all "${program}")
     kolo_check(examples.digits_over_mpi.${mpi} LABELS mpi
@@ -95,7 +93,7 @@ foreach(mpi mpich openmpi)
   if(TARGET synthetic)
     set(program "${CMAKE_CURRENT_BINARY_DIR}/synthetic.${mpi}")
     set(library_parts ${synthetic_parts})
-    built_by(${mpi} "${program}" "${synthetic}/mpi.cpp" $<TARGET_OBJECTS:synthetic_parts> ${mode})
+    built_by(${mpi} "${program}" "${synthetic}/mpi.cpp" ${kolo_yields_${mpi}} $<TARGET_OBJECTS:synthetic_parts> ${mode})
     list(APPEND all "${program}")
     kolo_check(examples.synthetic_over_mpi.${mpi} LABELS mpi
       COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/synthetic_over_mpi.py" "${program}" "${KOLO_MPIEXEC_${upper}}" TARGETS kolo_test_over_mpi

@@ -225,6 +225,42 @@ void unequal_parts(std::size_t there, std::size_t back) {
   if (!is_done) first.transport().fail({});  // so that nobody waits
 }
 
+/// Rank 0 of five, driven by hand, has nothing for the others, who do not go on to the next post before its own is there.
+void who_has_nothing_is_waited_for() {
+  constexpr int p = 5, posts = 3;
+  const kolo::detail::shm::region_shape shape{p, {.slot_bytes = 64}};
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::transport first{memory, region, shape, 0};
+  const std::vector<std::size_t> counts{0, 40, 40, 40, 40};
+  std::vector<kolo::threads::communicator> others;
+  std::vector<kolo::request<kolo::threads::transport>> calls;
+  const std::vector<int> in(40, 3);
+  std::vector<std::vector<int>> out(p - 1, std::vector<int>(160));
+  for (int r = 1; r < p; ++r) others.emplace_back(memory, region, shape, r);
+  for (std::size_t r = 0; r < out.size(); ++r)
+    calls.push_back(kolo::start_allgather(others[r], in, out[r], counts, kolo::one_shot{}));
+  const auto are_done = [&] {
+    std::size_t done = 0;
+    for (int k = 0; k < 10; ++k) {
+      done = 0;
+      for (auto& call : calls) done += call.test() ? 1u : 0u;
+    }
+    return done == calls.size();
+  };
+  for (int post = 0; post < posts; ++post) {
+    expect(!are_done());
+    int behind = 0;
+    expect(first.reserve_board(0, behind) != nullptr);
+    first.post_on_board(0, first.peek_board(1).tag);
+    are_done();
+    first.end_board(true);
+  }
+  const bool done = are_done();
+  expect(done && out == std::vector(out.size(), std::vector<int>(160, 3)));
+  if (!done) first.fail({});  // so that nobody waits
+}
+
 void groups(kolo::threads::communicator& comm) {
   auto half = comm.split(comm.rank() % 2, -comm.rank());
   const int first = comm.rank() % 2, members = (comm.size() - first + 1) / 2;
@@ -240,6 +276,7 @@ int main() {
   eventcounts();
   unequal_parts(10, 10);
   unequal_parts(10, 20);
+  who_has_nothing_is_waited_for();
   for (int p = 1; p <= 5 && good; ++p) {
     std::atomic<int> come{0};
     kolo::threads::run(p, [&](auto& comm) { barriers(comm, come); }, {.timeout = std::chrono::seconds{5}});

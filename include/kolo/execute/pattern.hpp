@@ -43,7 +43,7 @@ constexpr bool goes_on_board(kind k, pattern p, int size) {
 constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;
-  if (args.send_counts || args.receive_counts || bytes == 0) return false;
+  if (args.receive_counts || (bytes == 0 && !args.send_counts)) return false;
   if (p == pattern::one_way) return goes_on_board(k, p, size) || (k == kind::broadcast && bytes <= board_bytes);
   return p == pattern::exchange && size > core::few_ranks &&
          (k == kind::allgather || ((k == kind::allreduce || k == kind::barrier) && bytes <= board_bytes));

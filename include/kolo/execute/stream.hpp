@@ -50,7 +50,7 @@ class stream_run : piece_protocols<T>, layout {
       some |= put_some(done);
       some |= combines() ? combine_some(done) : replace_some(done);
       some |= collect_some(done);
-      if constexpr (HasBoard<T>) some |= end_posts();
+      if constexpr (HasBoard<T>) some |= end_posts(done);
       moved |= some;
       if (done) return finish(), advanced::finished;
       if (!some) {
@@ -149,13 +149,16 @@ class stream_run : piece_protocols<T>, layout {
 
   /// Where all ranks post: all have, and this rank has read what they have. From then on, where one has said that its
   /// pieces come by reference, those of all go through slots.
-  bool end_posts() {
+  bool end_posts(bool& done) {
     const int peers = combines() ? 1 : transfer_.from.count;
     if (!is_on_board_ || !exchanges_ || !has_posted_) return false;
     bool lends = out_[0].is_lent;
     for (int i = 0; i < peers; ++i) {
-      if (in_[i].moved == posts_ended_ && !in_[i].is_lent) return false;
-      lends |= in_[i].is_lent;
+      const auto& l = in_[i];
+      if (l.moved == posts_ended_ && !l.is_lent) return false;
+      lends |= l.is_lent;
+      if (elements(l, posts_ended_) == 0 && !this->expected(transport().peek_board(l.peer), l.peer, 0).data)
+        return done = false;  // its part has ended, and it posts to the end
     }
     transport().end_board(true);
     ++posts_ended_;
