@@ -111,6 +111,7 @@ run_tests() {
   skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.*\*\*\*Skipped' "$log" || true)
   if [ "$all" = 0 ]; then broken=1 remark="no test ran"; fi
   if grep -qF '***Not Run' "$log"; then broken=0; fi  # what did not build is counted already
+  if [ "$all" != 0 ] && ! grep -qE " failed out of $all\$" "$log"; then broken=1 remark="CTest did not come to its end"; fi
   if [ "$broken" = 1 ]; then failures+=("$stage: $remark"); fi
   while read -r name; do failures+=("$stage: $name"); done < <(sed -nE \
     '/ Passed +[0-9.]+ sec|\*\*\*Skipped/!s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*\*\*\*(.*[^0-9. ]) +[0-9.]+ sec.*/\1 (\2)/p' "$log")

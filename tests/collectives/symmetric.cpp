@@ -227,7 +227,7 @@ void try_all(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
   try_allgather(comm, bench, n, stride);
 }
 
-/// f(comm, wrong) on p processes and on p threads: what they found wrong.
+/// f(comm, wrong) on p processes and on p threads: what they found wrong. ThreadSanitizer sees nothing between processes.
 template <class F>
 std::string on_both(int p, F f) {
   const auto rank = [&](auto& comm) {
@@ -236,9 +236,10 @@ std::string on_both(int p, F f) {
     return wrong.text();
   };
   std::string all;
+  for (const auto& said : on_threads(p, rank)) all += said.empty() ? "" : "threads: " + said + '\n';
+  if (is_thread_sanitized) return all;
   const auto processes = on_processes(p, rank);
   for (const auto& said : processes.said) all += said.empty() ? "" : "processes: " + said + '\n';
-  for (const auto& said : on_threads(p, rank)) all += said.empty() ? "" : "threads: " + said + '\n';
   return all + processes.errors;
 }
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -103,7 +104,7 @@ TEST_CASE("on a graph messages pass through ranks and switches, and wait for a l
 TEST_CASE("the bound by flows is that of the narrowest of all cuts") {
   std::mt19937 random{1};
   int wrong = 0;
-  for (int k = 0; k < 200; ++k) {
+  for (int k = 0; k < (testing::is_sanitized ? 50 : 200); ++k) {
     const int ranks = 2 + static_cast<int>(random() % 5), switches = static_cast<int>(random() % 3);
     graph g{ranks, switches};
     for (int a = 0; a < g.vertices(); ++a)
