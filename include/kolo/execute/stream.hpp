@@ -83,7 +83,9 @@ class stream_run : piece_protocols<T>, layout {
   std::size_t piece_bytes() { return comes_back_ ? transport().round_trip_bytes() : transport().slot_bytes(); }
 
   /// A vector that no cache holds, with what the peers' copies of it take there.
-  bool is_long() const { return 4 * args_.count * element_bytes() >= core::largest_cache_bytes(); }
+  bool is_long() const {
+    return 4 * std::max(args_.count, args_.out.count) * element_bytes() >= core::largest_cache_bytes();
+  }
   /// What a rank exchanges, and what it gets, which it will look at.
   static bool fits_in_cache(const memory& in, const memory& out) {
     return in.count * in.element_bytes + out.count * out.element_bytes < core::largest_cache_bytes();
