@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What the host's executor stores past the caches is there when the number of its piece is.
 #include "support/one_way.hpp"
+
+#include <kolo/collective/allgather.hpp>
+
 // Behind it: what the intrinsics are called.
 #include "support/catch.hpp"
 
@@ -34,3 +37,21 @@ TEST_CASE("what is exchanged is written past the caches where they do not hold w
   if (most < std::size_t{128} << 20)
     CHECK(goes_past_caches_that_do_not_hold_it(std::max(most / 2 + 64, least_streamed)));
 }
+
+#if defined(__SSE2__)
+TEST_CASE("what is gathered is as long as all its parts") {
+  const auto most = kolo::detail::core::largest_cache_bytes();
+  if (most > std::size_t{128} << 20) return;
+  constexpr std::size_t ranks = 8;
+  std::atomic<std::size_t> right{0};
+  kolo::threads::run(ranks, [&](auto& host) {
+    kolo::communicator<refers_to_nothing> comm{refers_to_nothing{host.transport().split(0, host.rank())}};
+    const std::vector<char> part(most / ranks, static_cast<char>(comm.rank()));
+    std::vector<char> all(ranks * part.size());
+    stores_past_cache = 0;
+    kolo::allgather(comm, part, all);
+    right += stores_past_cache > 0 && all.back() == ranks - 1 ? 1u : 0u;
+  });
+  CHECK(right == ranks);
+}
+#endif
