@@ -108,7 +108,16 @@ class shared_mapping {
       detail::core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
                                                  " of a shared segment of ", size, " bytes"});
     }
-    auto memory = map_pages(length, MAP_SHARED, fd(), region);
+    const auto mapped = [&] { return map_pages(length, MAP_SHARED, fd(), region); };
+    std::shared_ptr<std::byte> memory;
+    try {
+      memory = mapped();
+    } catch (const error&) {  // others' regions are mapped again when they are asked for
+      const std::lock_guard lock{state_->mutex};
+      if (std::exchange(state_->pinned, 0) == 0) throw;
+      for (window& w : state_->windows) w.pinned.reset();
+      memory = mapped();
+    }
     const std::lock_guard lock{state_->mutex};
     core::erase_if(state_->windows, [](const window& w) { return w.memory.expired(); });
     state_->windows.push_back({memory.get(), length, region, memory, whose});
@@ -129,24 +138,22 @@ class shared_mapping {
     if (bytes > r.length || r.offset > r.length - bytes)
       throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
   }
-  /// All of that region, as it is mapped here. Others' regions stay mapped: those that were asked for last.
+  /// All of that region, as it is mapped here. Others' regions stay mapped until there is no room for another one, and
+  /// those that were given back until what is mapped so has doubled.
   /// Errors  mismatch: it does not lie in this segment.
   std::shared_ptr<std::byte> window_of(const remote_ref& r) const {
     if (auto here = find(r)) return here;
     auto memory = map(r.region, r.length);
-    auto* const begin = memory.get();
     const std::lock_guard lock{state_->mutex};
-    window *oldest = nullptr, *mine = nullptr;
-    std::size_t pinned = 0;
-    for (window& w : state_->windows) {
-      if (w.begin == begin && !w.memory.expired()) mine = &w;
-      if (!w.pinned) continue;
-      ++pinned;
-      if (!oldest || w.used < oldest->used) oldest = &w;
-    }
-    if (pinned == most_pinned) oldest->pinned.reset();
-    mine->pinned = memory;
-    mine->used = ++state_->uses;
+    state& s = *state_;
+    for (window& w : s.windows)
+      if (w.begin == memory.get() && !w.memory.expired()) w.pinned = memory;
+    if ((s.pinned += r.length) <= s.most_pinned) return memory;
+    s.pinned = 0;
+    for (window& w : s.windows)
+      if (w.pinned && is_hole(w)) w.pinned.reset();
+      else if (w.pinned) s.pinned += w.length;
+    s.most_pinned = std::max(least_pinned, 2 * s.pinned);
     return memory;
   }
 
@@ -200,7 +207,7 @@ class shared_mapping {
   }
 
  private:
-  static constexpr std::size_t most_pinned = 256;  // a step of an operation looks at two regions of each of 64 ranks
+  static constexpr std::size_t least_pinned = std::size_t{256} << 20;  ///< bytes; so few are not worth a look
   struct stretch {
     std::byte* begin;
     std::size_t length;
@@ -212,27 +219,30 @@ class shared_mapping {
     std::weak_ptr<std::byte> memory;
     ownership whose;
     std::shared_ptr<std::byte> pinned{};  ///< because a peer referred to it
-    std::uint64_t used = 0;               ///< when that was last
   };
   struct state {
     detail::os::descriptor fd;
     std::shared_ptr<std::byte> first_page;
     segment_header* header = nullptr;
     std::mutex mutex;
-    std::vector<window> windows;      ///< all that is mapped here
-    std::uint64_t uses = 0;           ///< of others' regions
-    std::vector<stretch> secluded{};  ///< pages that are not the file's any more
+    std::vector<window> windows;                         ///< all that is mapped here
+    std::size_t pinned = 0, most_pinned = least_pinned;  ///< bytes of what is: now, and before somebody looks
+    std::vector<stretch> secluded{};                     ///< pages that are not the file's any more
     std::atomic<int> lending{0};
   };
 
   std::shared_ptr<std::byte> find(const remote_ref& r) const {
     const std::lock_guard lock{state_->mutex};
-    for (window& w : state_->windows) {
-      if (w.region != r.region || w.length < r.length) continue;
-      w.used = ++state_->uses;
-      if (auto memory = w.memory.lock()) return memory;
-    }
+    for (const window& w : state_->windows)
+      if (w.region == r.region && w.length >= r.length)
+        if (auto memory = w.memory.lock()) return memory;
     return {};
+  }
+
+  /// What was given back holds nothing in the file.
+  bool is_hole(const window& w) const {
+    const auto next = ::lseek(fd(), static_cast<off_t>(w.region), SEEK_DATA);
+    return next < 0 ? errno == ENXIO : static_cast<std::uint64_t>(next) >= w.region + w.length;
   }
 
   void open_header() {

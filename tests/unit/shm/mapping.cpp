@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -228,6 +229,35 @@ TEST_CASE("what a peer referred to is found, and stays where it is while it is a
   }
   CHECK(found);
   CHECK(stays);
+}
+
+TEST_CASE("what a peer has given back does not stay mapped, and what it still has makes room where there is none") {
+  const auto address_space = [] {  // of this process, in bytes
+    std::size_t pages = 0;
+    std::ifstream{"/proc/self/statm"} >> pages;
+    return pages * kolo::detail::shm::page_size();
+  };
+  constexpr std::size_t bytes = std::size_t{64} << 20, room = std::size_t{1} << 30;
+  constexpr int regions = 100;  // six times the room
+  shared_mapping mine;
+  const shared_mapping peers{kolo::detail::os::descriptor{::dup(mine.fd())}};
+  const auto refer_to_all = [&](bool gives_back) {
+    for (int i = 0; i < regions; ++i) {
+      const auto region = mine.reserve(bytes);
+      const auto memory = mine.map(region, bytes);
+      memory.get()[i] = std::byte{42};
+      if (peers.window_of(mine.make_remote_ref(memory.get(), 1)).get()[i] != std::byte{42}) return false;
+      if (gives_back) mine.discard(region, bytes);
+    }
+    return true;
+  };
+  const std::size_t before = address_space();
+  CHECK(refer_to_all(true));
+  CHECK(address_space() < before + room);
+  CHECK(testing::child{[&]() -> std::string {
+          const rlimit limit{address_space() + room, RLIM_INFINITY};
+          return ::setrlimit(RLIMIT_AS, &limit) == 0 && refer_to_all(false) ? "found" : "not found";
+        }}.result() == "found");
 }
 
 TEST_CASE("the file is this user's alone, has no name, and is closed by exec") {
