@@ -161,12 +161,15 @@ class shm_member {
     }
   }
 
-  /// What a parent says to the others when it sees a rank die, and what a rank says that does not come.
+  /// What a parent says to the others when it sees a rank die, and what a rank says that does not come. Who has left
+  /// before has done its part.
   template <Mapping Memory>
   [[gnu::cold, gnu::noinline]] static void announce_death(Memory& memory, std::uint64_t region,
                                                           const region_shape& shape, int rank) {
     const auto base = memory.map(region, region_places{shape}.failures_at);  // there may be no room for all of it
-    state_of(base.get(), rank).present.store(presence::dead, std::memory_order_release);
+    auto& present = state_of(base.get(), rank).present;
+    if (present.load(std::memory_order_acquire) == presence::left) return;
+    present.store(presence::dead, std::memory_order_release);
     wake_all(base.get(), shape.ranks);
   }
 

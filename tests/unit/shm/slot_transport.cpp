@@ -329,3 +329,18 @@ TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits f
   }
   CHECK(b.failed());
 }
+
+TEST_CASE("who has left before it dies is gone for those who wait for it, and for nobody else") {
+  const kolo::detail::shm::region_shape shape{3, {}};
+  kolo::detail::shm::private_mapping memory;
+  using transport = kolo::threads::transport;
+  const auto region = transport::initialise(memory, shape);
+  const transport a{memory, region, shape, 0};
+  const auto dies = [&](int rank) { transport::announce_death(memory, region, shape, rank); };
+  { const transport b{memory, region, shape, 1}; }
+  dies(1);
+  dies(2);
+  CHECK(a.is_gone(1, 1));
+  CHECK_FALSE(a.is_gone(1, 2));
+  CHECK(a.is_gone(2, 1));
+}
