@@ -94,6 +94,7 @@ struct engine : transport::driven, failing<engine<T>> {
   }
   ~engine() {
     leave();
+    unsaid->is_gone(this);
     if constexpr (HasExecutor<T>)
       if (transport.failed()) {  // to free it would wait for what is on the streams, which may wait for who is gone
         of_running.abandon();

@@ -22,6 +22,11 @@ class unsaid_failure {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) first_.reset(), finder_ = nullptr;
   }
+  /// Another one may have its address from now on.
+  void is_gone(const void* finder) {
+    const std::lock_guard alone{lock_};
+    if (finder_ == finder) finder_ = nullptr;
+  }
   /// When the rank's program believes that all went well. Throws the failure, if there is one.
   void say() const {
     if (first_) throw error{*first_};

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <latch>
+#include <optional>
 #include <stdexcept>
 
 #include "processes/what_ranks_say.hpp"
@@ -267,6 +268,20 @@ TEST_CASE(
                                        kolo::barrier(comm);
                                      }),
                   kolo::error);
+}
+
+TEST_CASE("what nobody was told of stays unsaid when another communicator fails where the one that found it was") {
+  const kolo::detail::shm::region_shape shape{1, {}};
+  kolo::detail::shm::private_mapping memory;
+  std::optional<kolo::detail::execute::engine<kolo::threads::transport>> engine;
+  const auto make = [&] { engine.emplace(memory, kolo::threads::transport::initialise(memory, shape), shape, 0); };
+  make();
+  const auto unsaid = engine->unsaid;
+  unsaid->keep(&*engine, {.code = kolo::errc::peer_left});
+  make();
+  engine->unsaid = unsaid;
+  engine->says();
+  CHECK(end_of([&] { unsaid->say(); }) == "peer left -1");
 }
 
 TEST_CASE("a negative deadline is refused, and the others hear of it") {
