@@ -329,12 +329,14 @@ struct engine : transport::driven, failing<engine<T>> {
     }
   }
 
-  /// Waits where nothing may be thrown: has it ended well? What its caller has not heard yet is said by the next call,
-  /// or by whoever runs this rank.
-  bool ends_well(operation& o) noexcept {
+  /// Waits, and does what comes `behind` it, where nothing may be thrown: has it ended well? What its caller has not
+  /// heard yet is said by the next call, or by whoever runs this rank.
+  template <class F>
+  bool ends_well(operation& o, F behind) noexcept {
     const bool had_said = has_said;
     try {
-      wait(o);
+      if (!o.finished) wait(o);
+      guard(o, behind);
       return true;
     } catch (...) {  // NOLINT: the communicator keeps the cause
       if (const failure* f = transport.failed(); f && !had_said) unsaid->keep(this, *f);

@@ -106,19 +106,14 @@ request<T>::~request() {
   auto& e = *state_->e;
   e.take_over();
   detail::execute::operation& o = state_->run;
-  if (o.finished) {
-    state_->end();
-    return;
-  }
-  if (e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
-  if (std::uncaught_exceptions() > exceptions_) {
+  if (!o.finished && e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
+  if (!o.finished && std::uncaught_exceptions() > exceptions_) {
     failure f = detail::transport::said_in_unwinding(e.transport,
                                                      "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
     e.fail(f);
-  } else if (e.ends_well(o)) {
-    state_->end();
+  } else if (e.ends_well(o, [this] { state_->end(); })) {
     return;
   }
   state_->abandon();

@@ -2,6 +2,7 @@
 // Ranks that are late, that leave, and that throw: three different errors, which name them; and nothing hangs afterwards.
 #include <kolo/observe/clock_offset.hpp>
 #include <kolo/point_to_point.hpp>
+#include <kolo/scaled.hpp>
 
 #include <cstring>
 #include <latch>
@@ -331,11 +332,12 @@ struct sum_that_throws : throws_once {
   static constexpr bool commutative = true;
   int operator()(int a, int b) const { return count(), a + b; }
 };
+template <class T>
 struct view_that_throws : throws_once {
-  using element_type = int;
-  std::span<int> all;
+  using element_type = T;
+  std::span<T> all;
   std::size_t size() const { return all.size(); }
-  std::span<int> run(std::size_t i) const {
+  std::span<T> run(std::size_t i) const {
     const auto end = i < size() / 2 ? size() / 2 : size();
     return count(), all.subspan(i, end - i);
   }
@@ -378,10 +380,10 @@ TEST_CASE("a started call in which something threw does not go on, whichever cal
   const auto parts = [](auto& comm, std::span<int> x, int& left) {
     const auto in = x.first(x.size() / 2), out = x.last(x.size() / 2);
     std::fill(in.begin(), in.end(), 3);
-    return kolo::start_alltoall(comm, view_that_throws{{&left}, in}, out);
+    return kolo::start_alltoall(comm, view_that_throws<int>{{&left}, in}, out);
   };
   const auto pair = [](auto& comm, std::span<int> x, int& left) {
-    if (comm.rank() == 0) return kolo::start_receive(comm, view_that_throws{{&left}, x}, 1);
+    if (comm.rank() == 0) return kolo::start_receive(comm, view_that_throws<int>{{&left}, x}, 1);
     std::fill(x.begin(), x.end(), 3);
     return kolo::start_send(comm, x, 0);
   };
@@ -397,6 +399,20 @@ TEST_CASE("a started call in which something threw does not go on, whichever cal
   check_fails_for_good(threads, 2000, 1, parts, barrier);  // as it begins
   check_fails_for_good(messages, 2000, 1, parts, barrier);
   check_fails_for_good(threads, 2000, 1, pair, exchange);
+}
+
+TEST_CASE("a view that throws when the results of a request that is destroyed are brought there is said by run") {
+  for (const bool has_ended : {false, true})
+    CHECK(end_of([&] {
+            kolo::threads::run(2, [&](auto& comm) {
+              std::vector<float> x(33, 1);
+              int left = -1;
+              const view_that_throws<float> view{{&left}, x};
+              auto request = kolo::start_allreduce(comm, view, kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum));
+              if (has_ended) kolo::barrier(comm);
+              if (comm.rank() == 0) left = 1;
+            });
+          }) == "peer failed 0");
 }
 
 TEST_CASE(
