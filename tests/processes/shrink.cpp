@@ -175,12 +175,27 @@ TEST_CASE(
     return on_processes(3,
                         [&](auto& comm) -> std::string {
                           if (comm.rank() == 2) die();
-                          return end_of([&] { kolo::barrier(comm); }) + then(comm);
+                          const auto first = end_of([&] { kolo::barrier(comm); });
+                          return first + then(comm);
                         })
         .status;
   };
   CHECK(status([](auto&) { return ""; }) == 128 + SIGKILL);
   CHECK(status([](auto& comm) { return comm.shrink(), ""; }) == 0);
+  CHECK(status([](auto& comm) {
+          auto mine = std::move(comm);
+          mine = mine.shrink();
+          return "";
+        }) == 0);
+  common<std::atomic<int>> have_parts;
+  CHECK(kolo::shm::launch(3, [&](auto& comm) {
+          auto part = comm.split(0, 0);
+          if (comm.rank() < 2) ++*have_parts;
+          while (*have_parts < 2) ::sched_yield();
+          if (comm.rank() == 2) die();
+          (void)end_of([&] { kolo::barrier(part); });
+          part = part.shrink();
+        }) == 0);
   CHECK(kolo::shm::launch(3, [](auto& comm) {
           if (comm.rank() == 2) die();
           (void)end_of([&] { kolo::barrier(comm); });

@@ -65,11 +65,14 @@ communicator<T> communicator<T>::shrink(const options& o) {
   engine_->take_over();
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
+  auto& went_on = engine_->unsaid->went_on;
+  went_on = false;
   engine_->says();
   engine_->flight->fail();
   communicator rest{
       transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout) : transport().timeout())};
   hand_down(rest);
+  went_on = true;
   return rest;
 }
 

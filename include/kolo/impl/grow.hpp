@@ -180,7 +180,6 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   if (end.code == errc{}) {
     next->confirm();
     next->heap_ = heap();
-    next->went_on_ = went_on_;
     next->lent_before_ = lent_before_;
     return *std::move(next);
   }

@@ -26,8 +26,8 @@ namespace kolo::inline KOLO_ABI::shm {
 ///
 /// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank
 /// has ended, and one line on standard error for each rank that threw, died or returned something else. Those lines are
-/// all where the ranks that returned 0 have gone on without the others by `shrink`, each on the communicator that it
-/// was given: then it is 0. A rank that has gone on and then returns something else is a failure. Memory that f
+/// all where the ranks that returned 0 have gone on without the others by `shrink`, of what they were given or of a
+/// part of it: then it is 0. A rank that has gone on and then returns something else is a failure. Memory that f
 /// captured is each rank's own copy. The ranks end with the calling thread. Start threads inside f, not before: fork
 /// copies the calling one only. OpenMP's, and some libraries' (OpenBLAS), end here or are made anew in the ranks; with
 /// others it is refused, but where OpenMP is LLVM's or Intel's, whose threads cannot be told from others.

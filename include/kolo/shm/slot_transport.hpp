@@ -256,7 +256,6 @@ class slot_transport : public board_member {
     if (state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
       throw error{failure_from(s, errc::invalid_argument, rank_, {},
                                "it was called before, and what it returned is where the survivors go on")};
-    went_on_ = false;
     fail(failure_from(s, errc::peer_failed, rank_, {},
                       detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
     survivors<Memory> all{memory_, base_.get(), shape_, rank_};
@@ -273,16 +272,12 @@ class slot_transport : public board_member {
         for_each_revoked(peer, [&](const revoked_piece& p) { next.lent_before_.push_back(p); });
       const bool are_all = all.all_have_come(next.base_.get(), mine, timeout);
       if (are_all && mine.rank == 0) memory_.seal(mine.region);
-      slot_transport last = are_all ? std::move(next) : next.shrink(timeout);
-      went_on_ = last.went_on_ = true;
-      return last;
+      return are_all ? std::move(next) : next.shrink(timeout);
     } catch (...) {
       all.leave();
       throw;
     }
   }
-  /// Has shrunk, or is what is left of another one that has; and has not failed to shrink since.
-  bool went_on() const { return went_on_; }
 
   /// See communicator::grow; `timeout` is of the newcomers, also of each step that they have to do. (impl/grow.hpp)
   slot_transport grow(std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout);
@@ -384,7 +379,6 @@ class slot_transport : public board_member {
   core::dynarray<spares_owned> spares_;       ///< with each peer
   core::dynarray<lent_regions> lent_by_;      ///< what each peer has referred to last
   std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
-  bool went_on_ = false;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

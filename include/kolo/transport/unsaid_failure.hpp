@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A failure that a destructor found, where nothing can be thrown, and that no call has said since: kept for whoever
-// runs the rank.
+// What whoever runs the rank asks in the end: a failure that a destructor found, where nothing can be thrown, and that
+// no call has said since; and whether the rank has gone on without others.
 #pragma once
 
 #include <kolo/core/error.hpp>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -31,6 +32,8 @@ class unsaid_failure {
   void say() const {
     if (first_) throw error{*first_};
   }
+
+  std::atomic<bool> went_on{false};  ///< by `shrink`, and no later one has failed
 
  private:
   std::mutex lock_;
