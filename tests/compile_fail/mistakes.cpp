@@ -150,5 +150,13 @@ int main() {
 #if IS(24)
     kolo::verify(kolo::ring{}, 4);
 #endif
+// alone: kolo: what launch runs returns an exit status, an int, or nothing
+#if IS(25)
+    kolo::shm::launch(2, [](auto&) { return true; });
+#endif
+// alone: kolo: what launch runs returns an exit status, an int, or nothing
+#if IS(26)
+    kolo::shm::launch(2, [](auto&) { return 2.7f; });
+#endif
   });
 }

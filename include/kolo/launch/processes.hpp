@@ -24,13 +24,14 @@ namespace kolo::inline KOLO_ABI::shm {
 /// Runs f(comm) in `ranks` processes, which fork makes from this one, and waits for all of them, without end where one
 /// hangs in code of its own. Nothing else needs to be installed.
 ///
-/// Returns 0 when every rank returned (0, where f returns an int). Otherwise a non-zero exit status, after every rank
-/// has ended, and one line on standard error for each rank that threw, died or returned something else. Those lines are
-/// all where the ranks that returned 0 have gone on without the others by `shrink`, of what they were given or of a
-/// part of it: then it is 0. A rank that has gone on and then returns something else is a failure. Memory that f
-/// captured is each rank's own copy. The ranks end with the calling thread. Start threads inside f, not before: fork
-/// copies the calling one only. OpenMP's, and some libraries' (OpenBLAS), end here or are made anew in the ranks; with
-/// others it is refused, but where OpenMP is LLVM's or Intel's, whose threads cannot be told from others.
+/// Returns 0 when every rank returned (0, where f returns an exit status: no bool and no floating-point number).
+/// Otherwise a non-zero exit status, after every rank has ended, and one line on standard error for each rank that
+/// threw, died or returned something else. Those lines are all where the ranks that returned 0 have gone on without the
+/// others by `shrink`, of what they were given or of a part of it: then it is 0. A rank that has gone on and then
+/// returns something else is a failure. Memory that f captured is each rank's own copy. The ranks end with the calling
+/// thread. Start threads inside f, not before: fork copies the calling one only. OpenMP's, and some libraries'
+/// (OpenBLAS), end here or are made anew in the ranks; with others it is refused, but where OpenMP is LLVM's or
+/// Intel's, whose threads cannot be told from others.
 /// A rank ends without running this program's exit handlers. What it wrote to stdio is flushed. What C++ streams hold
 /// themselves (an ofstream; std::cout after sync_with_stdio(false)) is not, and what they held before the call may be
 /// written by every rank: flush them before it, and at the end of f.
@@ -40,7 +41,10 @@ template <class F>
 int launch(int ranks, F f, const options& o = {}) {
   return detail::launch::launch_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) {
     auto& body = *static_cast<F*>(g);
-    if constexpr (std::is_convertible_v<decltype(body(comm)), int>) return static_cast<int>(body(comm));
+    using result = std::remove_cvref_t<decltype(body(comm))>;
+    static_assert(!std::is_same_v<result, bool> && !std::is_floating_point_v<result>,
+                  "kolo: what launch runs returns an exit status, an int, or nothing");
+    if constexpr (std::is_convertible_v<result, int>) return static_cast<int>(body(comm));
     else return body(comm), 0;
   });
 }
