@@ -54,7 +54,7 @@ struct grow_options {
 /// waits for nobody; when an exception destroys it, the others get `errc::peer_failed` that names this rank. Where that
 /// exception is the failure of another communicator, they get what failed there, and the rank here that caused it; or
 /// nobody (peer -1), where that is none of these ranks. After a failure every call on it fails at once, on every rank,
-/// with the first cause.
+/// with the first cause. One that was moved from may be assigned to or destroyed; all else is undefined.
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
