@@ -9,7 +9,7 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 struct flight_log {
   template <class T>
   explicit flight_log(const T&) {}
-  void begin(std::uint64_t, operation_summary) {}
+  void begin(std::uint64_t, operation_summary, std::uint64_t) {}
   void end(std::uint64_t, operation_summary) {}
   void take_back(std::uint64_t) {}
   std::uint64_t begin_pair(std::uint64_t, operation_summary, int) { return 0; }

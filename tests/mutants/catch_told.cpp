@@ -4,6 +4,7 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/collective/reduce.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/chain.hpp>
 
@@ -86,6 +87,16 @@ void what_differed_before() {
   differs(3, in_parts(6), in_parts(7));
 }
 
+void two_roots_that_wait_for_each_other() {
+  const auto to = [](int root) {
+    return [root](auto& comm) {
+      int x[10]{};
+      reduce(comm, x, x, sum, root);
+    };
+  };
+  differs(2, to(0), to(1));
+}
+
 /// Rank 2 fails in one group, and rank 1 is unwound by that, with its part in the other group. Whom is rank 0 told of
 /// there? `is_member`: rank 2 is in it, as rank 1. `has_got_over`: rank 1 has handled that failure before it throws.
 int whom_the_other_group_blames(bool is_member, bool has_got_over) {
@@ -152,6 +163,7 @@ void deadlines() {
 int main() {
   what_a_destructor_finds();
   what_differed_before();
+  two_roots_that_wait_for_each_other();
   what_is_passed_on();
   deadlines();
   return good ? 0 : 1;

@@ -81,6 +81,7 @@ class comparison : public operation {
              std::chrono::nanoseconds timeout, transport::operation_summary what)
       : transport_{transport}, buffers_{buffers}, mine_{mine}, is_numbered_{mine.sequence != 0} {
     mine_.collective = std::string_view{call};
+    fingerprint = comparison_mark;
     summary = what;
     advance = [](operation& o) { return static_cast<comparison&>(o).go_on() ? advanced::finished : advanced::stuck; };
     now.operation = call;

@@ -136,7 +136,7 @@ struct engine : transport::driven, failing<engine<T>> {
     o.waiting = {};
     o.is_up = false;
     if (o.is_pair()) o.flight_index = flight->begin_pair(o.now.sequence, o.summary, o.peer);
-    else if (!newest) flight->begin(o.now.sequence, o.summary);
+    else if (!newest) flight->begin(o.now.sequence, o.summary, o.tag);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -199,7 +199,7 @@ struct engine : transport::driven, failing<engine<T>> {
     (before ? before->next : oldest) = o.next;
     if (newest == &o) newest = before;
     if (!newest) ends();
-    else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->summary);
+    else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
   }
 
   /// What holds `o` up, and has the turn: itself, one with the same rank, or the oldest operation.
@@ -300,7 +300,7 @@ struct engine : transport::driven, failing<engine<T>> {
     number(o);
     if (o.is_pair()) [[unlikely]]
       return run_pair_now(*this, o, work);
-    flight->begin(o.now.sequence, o.summary);
+    flight->begin(o.now.sequence, o.summary, o.tag);
     guard(o, [&] { work(o); });
     flight->end(o.now.sequence, o.summary);
     flush();

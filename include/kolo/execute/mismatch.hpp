@@ -62,6 +62,7 @@ class mismatch_checker {
       check_stray(peer, transport().peek(peer));
       if constexpr (SharedMemoryTransport<T>) check_stray(peer, transport().peek_exchange(peer)), check_ragged(peer);
       if constexpr (HasBoard<T>) check_stray(peer, transport().peek_board(peer));
+      if constexpr (Observable<T>) check_tag(peer);
     }
   }
   /// Of an alltoall whose parts differ, ranks only know their own: this call's piece has come, but by a way that this
@@ -76,6 +77,14 @@ class mismatch_checker {
     };
     check(exchanges || awaited == 0, transport().peek(peer));
     check(!exchanges, transport().peek_exchange(peer));
+  }
+  /// Two roots wait for each other, and neither has sent anything: what that rank has written down of this call.
+  void check_tag(int peer) {
+    const auto its = transport().recorder(peer);
+    const auto theirs = its ? its->tag() : tag();
+    const bool compares = (theirs & 0xff) == (comparison_mark & 0xff);  // and begins the call itself only then
+    if (operation_.is_pair() || compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag()) return;
+    report_mismatch(peer, {.tag = theirs});
   }
   void check_stray(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());

@@ -360,9 +360,10 @@ template <SharedMemoryTransport T>
 void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
                     const typename T::options& options, std::chrono::nanoseconds timeout) {
   e.acquire_turn();
-  small_call_run<T> run{e, args, plan, timeout, e.next_tag(args.fingerprint), nullptr};
+  const auto tag = e.next_tag(args.fingerprint);
+  small_call_run<T> run{e, args, plan, timeout, tag, nullptr};
   const auto sequence = e.sequence;
-  e.flight->begin(sequence, plan.summary);
+  e.flight->begin(sequence, plan.summary, tag);
   try {
     if constexpr (TakesOptions<T>) e.transport.begin(options);
     run.run();

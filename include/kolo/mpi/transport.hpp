@@ -325,7 +325,7 @@ class transport {
     if (stopped) signs[static_cast<std::size_t>(*stopped)].is = sign_of_life::stopped;
     const int late = detail::transport::who_is_late(signs, s.peer);
     give_up(errc::timeout, s.with_peer(late), waited,
-            detail::transport::sentence_about_late(late, s.peer, s.timeout, stopped && *stopped == late));
+            detail::transport::sentence_about_late(signs, late, s.peer, s.timeout));
   }
   [[noreturn]] void give_up(errc code, const wait_context& s, std::chrono::nanoseconds waited,
                             const std::string& text) {

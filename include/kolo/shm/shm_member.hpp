@@ -279,17 +279,17 @@ class shm_member {
                                              std::chrono::nanoseconds absent) {
     constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
     const auto silence = std::clamp<std::chrono::nanoseconds>(s.timeout / 4, moment, std::chrono::seconds{1});
-    const auto [late, stands_still] = is_recorded_ ? who_is_late(s, now - silence) : std::pair{s.peer, false};
+    const auto signs = is_recorded_ ? signs_of_all(s, now - silence) : core::dynarray<transport::sign_of_life>{};
+    const int late = is_recorded_ ? transport::who_is_late({signs.begin(), signs.size()}, s.peer) : s.peer;
     const auto put_off = absent > silence ? absent : late == transport::not_known ? moment : std::chrono::nanoseconds{};
     if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
-    const auto text = transport::sentence_about_late(late, s.peer, s.timeout, stands_still);
+    const auto text = transport::sentence_about_late({signs.begin(), signs.size()}, late, s.peer, s.timeout);
     give_up(errc::timeout, s.with_peer(late), now - p.since, core::text_of({text, last_operation(late)}));
   }
 
-  /// And is its process stopped?
-  [[gnu::cold, gnu::noinline]] std::pair<int, bool> who_is_late(const wait_context& s,
-                                                                backoff::clock::time_point recently) const {
-    const core::dynarray<transport::sign_of_life> all(static_cast<std::size_t>(size()));
+  core::dynarray<transport::sign_of_life> signs_of_all(const wait_context& s,
+                                                       backoff::clock::time_point recently) const {
+    core::dynarray<transport::sign_of_life> all(static_cast<std::size_t>(size()));
     for (int r = 0; r < size(); ++r) {
       auto& sign = all[static_cast<std::size_t>(r)];
       sign = recorder_of(base_.get(), shape_, r).sign(s.number_for_all(), recently.time_since_epoch().count());
@@ -298,9 +298,7 @@ class shm_member {
       else if (sign.is == transport::sign_of_life::waiting && sign.awaits == r)
         sign.is = transport::sign_of_life::silent;  // for nobody else
     }
-    const int late = transport::who_is_late({all.begin(), all.size()}, s.peer);
-    return {late,
-            late != transport::not_known && all[static_cast<std::size_t>(late)].is == transport::sign_of_life::stopped};
+    return all;
   }
 
   /// Once all have come: do they have a core each? One that is bound to two of eight cores has taken them for all that

@@ -60,7 +60,7 @@ struct flight_entry {
 /// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so
 /// it is never an index, an address or a length. Zeroed memory is one in which nothing has happened.
 ///
-/// Cost  of an operation: three plain stores to lines that nobody else holds; from 16 KiB on also two looks at the
+/// Cost  of an operation: four plain stores to lines that nobody else holds; from 16 KiB on also two looks at the
 ///       coarse clock, of some milliseconds.
 /// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store
 /// for a step.
@@ -68,12 +68,14 @@ class alignas(128) flight_recorder {
  public:
   static constexpr std::size_t remembered = 32, remembered_pairs = 16;
 
-  [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, operation_summary what) {
+  /// `tag`: of its messages.
+  [[gnu::no_sanitize_thread]] void begin(std::uint64_t sequence, operation_summary what, std::uint64_t tag = 0) {
     auto& e = entries_[sequence % remembered];
     if (what.is_timed() || ended_.load(std::memory_order_relaxed) == sequence) [[unlikely]]
       prepare(e, sequence, what);
     e.what.store(what.word(), std::memory_order_relaxed);
     e.sequence.store(sequence, std::memory_order_release);
+    tag_.store(tag, std::memory_order_relaxed);
   }
   [[gnu::no_sanitize_thread]] void end(std::uint64_t sequence, operation_summary what) {
     if (what.is_timed()) [[unlikely]]
@@ -117,6 +119,8 @@ class alignas(128) flight_recorder {
     wait(p, s);
     last_poll_.store(now.time_since_epoch().count(), std::memory_order_release);
   }
+  /// Of the operation that has begun last.
+  std::uint64_t tag() const { return tag_.load(std::memory_order_relaxed); }
   std::int64_t last_poll() const { return last_poll_.load(std::memory_order_acquire); }
 
   /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since
@@ -210,7 +214,7 @@ class alignas(128) flight_recorder {
       ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
   }
 
-  std::atomic<std::uint64_t> ended_{0}, waits_in_{0};
+  std::atomic<std::uint64_t> ended_{0}, tag_{0}, waits_in_{0};
   std::atomic<std::int64_t> waits_since_{0}, last_poll_{0}, failed_{0};
   std::atomic<std::int32_t> round_{-1}, peer_{-1};
   std::atomic<std::uint64_t> latest_pair_{0};

@@ -49,14 +49,35 @@ inline constexpr int not_known = -1;
   return is_found ? end : longest;
 }
 
-/// `first`: for whom the rank that says it has waited, for so long.
-[[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(int late, int first,
-                                                                    std::chrono::nanoseconds waited, bool is_stopped) {
+/// "rank 0 waits for rank 1, which waits for rank 0": the circle that `first` waits for; empty: it leads to none.
+[[gnu::cold, gnu::noinline]] inline std::string circle_behind(std::span<const sign_of_life> of, int first) {
+  const auto count = static_cast<int>(of.size());
+  const auto awaited_by = [&](int r) {
+    const bool waits = r >= 0 && r < count && of[static_cast<std::size_t>(r)].is == sign_of_life::waiting;
+    return waits ? of[static_cast<std::size_t>(r)].awaits : not_known;
+  };
+  int begin = first;
+  for (int steps = 0; steps < count; ++steps) begin = awaited_by(begin);
+  if (awaited_by(begin) == not_known) return {};
+  int next = awaited_by(begin);
+  std::string text = core::text_of({"rank ", begin, " waits for rank ", next});
+  for (; next != begin; next = awaited_by(next))
+    core::append_words(text, {", which waits for rank ", awaited_by(next)});
+  return text;
+}
+
+/// `late`: as `who_is_late` says; `first`: for whom the rank that says it has waited, for so long.
+[[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(std::span<const sign_of_life> of, int late,
+                                                                    int first, std::chrono::nanoseconds waited) {
   const auto in_time = core::text_of({" has not done its part within ", in_seconds(waited)});
+  if (late == not_known) {
+    const auto circle = circle_behind(of, first);
+    return core::text_of({"rank ", first, in_time,
+                          ", and it waits itself, as all do: ", circle.empty() ? "who is late is not known" : circle});
+  }
+  const auto at = static_cast<std::size_t>(late);
+  const bool is_stopped = at < of.size() && of[at].is == sign_of_life::stopped;
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
-  if (late == not_known)
-    return core::text_of(
-        {"rank ", first, in_time, ", and it waits itself, as all do: who is late is not known", and_stopped});
   if (late == first) return core::text_of({"rank ", late, " is late: it", in_time, and_stopped});
   return core::text_of({"rank ", late, " is late: rank ", first, in_time, ", and waits for it as well", and_stopped});
 }

@@ -129,6 +129,28 @@ void check_own_root(Run run) {
 
 }  // namespace
 
+TEST_CASE("two roots that wait for each other: neither sends anything") {
+  const auto reduce_to = [](int root) {
+    return [root](auto& comm) {
+      int x[10]{};
+      kolo::reduce(comm, x, x, kolo::sum, root);
+    };
+  };
+  const auto gather_to = [](std::size_t count, int root) {
+    return [count, root](auto& comm) {
+      const std::vector<int> x(count);
+      std::vector<int> all(count * static_cast<std::size_t>(comm.size()));
+      kolo::gather(comm, x, all, root);
+    };
+  };
+  for (const int p : {2, 3, 5}) {
+    CHECK(says(disagreement(p, reduce_to(0), reduce_to(1)),
+               "calls it with another count, type, operator, algorithm, root"));
+    for (const std::size_t count : {std::size_t{10}, std::size_t{100'000}})
+      CHECK(says(disagreement(p, gather_to(count, 0), gather_to(count, 1)), "this rank calls gather, rank "));
+  }
+}
+
 TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
   for (const int p : {3, 4, 5, 8}) CHECK(says(disagreement(p, from(0), from(1)), "rank"));
   check_own_root([](int p, auto f) { run_message_threads(p, f); });
