@@ -65,6 +65,23 @@ inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
   return "";
 };
 
+/// The last rank calls another collective than the others: what all hear names a call. Returns the same words on all
+/// ranks.
+inline constexpr auto a_mismatch_is_told_alike = []<class T>(T& t) -> std::string {
+  kolo::communicator<T> comm{t.split(0, t.rank())};
+  const int last = t.size() - 1;
+  try {
+    int x[10]{};
+    if (t.rank() == last) kolo::broadcast(comm, x, last);
+    else kolo::allreduce(comm, x, kolo::sum);
+    kolo::barrier(comm);
+    return "nobody has noticed";
+  } catch (const kolo::error& e) {
+    if (e.code() != kolo::errc::mismatch) return "another failure";
+    return e.operation().empty() || e.sequence() == 0 ? "it names no call" : kolo::sentence(e.cause());
+  }
+};
+
 /// The last rank's message has another tag than is expected.
 inline constexpr auto another_tag_is_a_mismatch = [](auto& t) -> std::string {
   const int last = t.size() - 1;

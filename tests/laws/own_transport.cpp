@@ -61,7 +61,12 @@ TEST_CASE("own transport: messages arrive in order") {
 }
 
 TEST_CASE("own transport: another tag is a mismatch") {
-  for (const int p : {2, 3}) CHECK(over_tcp(p, laws::another_tag_is_a_mismatch)[0] == "");
+  for (const int p : {2, 3}) {
+    CHECK(over_tcp(p, laws::another_tag_is_a_mismatch)[0] == "");
+    const auto said = over_tcp(p, laws::a_mismatch_is_told_alike);
+    CHECK(said[0].find(" does something else") != std::string::npos);
+    CHECK(said == all_say(p, said[0]));
+  }
 }
 
 TEST_CASE("own transport: over IPv6") {

@@ -43,7 +43,12 @@ TEST_CASE("the page's transport: Transport") {
 
 TEST_CASE("the page's transport carries messages") {
   for (const int p : sizes) CHECK(among(p, laws::messages_arrive_in_order) == all_say(p, ""));
-  for (const int p : {2, 3}) CHECK(among(p, laws::another_tag_is_a_mismatch)[0] == "");
+  for (const int p : {2, 3}) {
+    CHECK(among(p, laws::another_tag_is_a_mismatch)[0] == "");
+    const auto said = among(p, laws::a_mismatch_is_told_alike);
+    CHECK(said[0].find(" calls something else") != std::string::npos);
+    CHECK(said == all_say(p, said[0]));
+  }
 }
 
 TEST_CASE("the page's transport: a rank that throws is a failure of the others") {

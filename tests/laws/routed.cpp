@@ -47,8 +47,12 @@ TEST_CASE("routed: the first failure stays") {
 }
 
 TEST_CASE("routed: another tag is a mismatch, near and far") {
-  for (const auto& nodes : {in_threes(4), by_turns(3), together(2)})
+  for (const auto& nodes : {in_threes(4), by_turns(3), together(2)}) {
     CHECK(on_nodes(nodes, laws::another_tag_is_a_mismatch)[0] == "");
+    const auto said = on_nodes(nodes, laws::a_mismatch_is_told_alike);
+    CHECK(said[0].find(", rank ") != std::string::npos);
+    CHECK(said == all_say(nodes.size(), said[0]));
+  }
 }
 
 TEST_CASE("routed: on one node it has slots") {

@@ -59,5 +59,10 @@ TEST_CASE("simulated: what failed elsewhere is passed on") {
 TEST_CASE("simulated: messages") {
   for (const int p : sizes) expect(p, laws::messages_arrive_in_order);
   for (const int p : {2, 3})
-    for (const auto& n : networks) CHECK(on(n, p, laws::another_tag_is_a_mismatch)[0] == "");
+    for (const auto& n : networks) {
+      CHECK(on(n, p, laws::another_tag_is_a_mismatch)[0] == "");
+      const auto said = on(n, p, laws::a_mismatch_is_told_alike);
+      CHECK(said[0].find(" does something else") != std::string::npos);
+      CHECK(said == std::vector<std::string>(said.size(), said[0]));
+    }
 }

@@ -113,7 +113,12 @@ TEST_CASE("Pairing") {
 
 TEST_CASE("messages") {
   for (const int p : sizes) CHECK(in_messages(p, laws::messages_arrive_in_order) == all_say(p, ""));
-  for (const int p : {2, 3}) CHECK(in_messages(p, laws::another_tag_is_a_mismatch)[0] == "");
+  for (const int p : {2, 3}) {
+    CHECK(in_messages(p, laws::another_tag_is_a_mismatch)[0] == "");
+    const auto said = in_messages(p, laws::a_mismatch_is_told_alike);
+    CHECK(said[0].find(" does something else") != std::string::npos);
+    CHECK(said == all_say(p, said[0]));
+  }
 }
 
 TEST_CASE("SharesMemory") {

@@ -236,6 +236,7 @@ struct engine : transport::driven, failing<engine<T>> {
   template <class F>
   auto guard(operation& o, F&& work) {
     try {
+      const transport::in_call here{o.now};
       return work();
     } catch (const error& e) {
       o.has_failed = true;
@@ -266,6 +267,7 @@ struct engine : transport::driven, failing<engine<T>> {
           flight->wait(waiting, s);
           if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
             ::sched_yield();
+          const transport::in_call here{s};
           saying([&] { transport.check(waiting, s); });
         });
       return a == advanced::finished;
@@ -308,6 +310,7 @@ struct engine : transport::driven, failing<engine<T>> {
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
+    const transport::in_call here{s};
     saying([&] { transport::relax(transport, p, s, this); });
   }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -42,10 +43,32 @@ struct wait_context {
   }
 };
 
-/// What `rank` found while it waited: the wait_context in the words of an error. A deadline is of the call that has it,
-/// and the sentence names what comes before that one.
-inline failure failure_from(const wait_context& s, errc code, int rank, std::chrono::nanoseconds waited,
+namespace detail::transport {
+/// While it lives, what this thread's call is doing: a transport that finds something in `done`, say, is not told.
+class in_call {
+ public:
+  explicit in_call(const wait_context& its) : before_{std::exchange(now_, &its)} {}
+  in_call(const in_call&) = delete;
+  in_call& operator=(const in_call&) = delete;
+  ~in_call() { now_ = before_; }
+
+  /// `s`, if it names an operation.
+  static wait_context or_else(const wait_context& s) {
+    return *s.operation == '\0' && now_ ? now_->with_peer(s.peer) : s;
+  }
+
+ private:
+  static constinit inline thread_local const wait_context* now_ = nullptr;
+  const wait_context* before_;
+};
+}  // namespace detail::transport
+
+/// What `rank` found while it waited: the wait_context in the words of an error; where that names no operation, the
+/// call that this thread is in. A deadline is of the call that has it, and the sentence names what comes before that
+/// one.
+inline failure failure_from(const wait_context& found_in, errc code, int rank, std::chrono::nanoseconds waited,
                             std::string_view text) {
+  const wait_context s = detail::transport::in_call::or_else(found_in);
   failure f;
   f.code = code;
   f.found_in = s.found_in;
