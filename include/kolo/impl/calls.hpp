@@ -69,6 +69,9 @@ template <class T>
     const auto elements = args.count > 0 ? schedule::in_all(k, args.count, size) : agreed;  // 0 where parts differ
     is_native = select::resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
   } else if (!is_native && size > 1) {
+    const auto& s = args.schedule;
+    if (s.blocks < 1 || s.blocks % (schedule::has_parts(k) ? size : 1) != 0 || s.rounds < 0 || s.scratch < 0)
+      e.refuse(args.operation(), "blocks or rounds of the algorithm do not fit the collective and the number of ranks");
     resolve_named(e, args);
   }
   if constexpr (select::HasNative<T>) {

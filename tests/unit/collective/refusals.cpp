@@ -57,6 +57,15 @@ struct not_for_one {
   }
 };
 
+/// Moves nothing.
+struct shaped {
+  static constexpr auto collective = kolo::kind::allgather;
+  int all_blocks, all_rounds;
+  int blocks(int) const { return all_blocks; }
+  int rounds(int) const { return all_rounds; }
+  kolo::step at(int, int, int) const { return {}; }
+};
+
 }  // namespace
 
 namespace {
@@ -220,6 +229,14 @@ TEST_CASE("an algorithm that does not do this number of ranks") {
     auto x = vector_of(3);
     kolo::broadcast(comm, x, 0, kolo::chain{.segments = 0});
   });
+}
+
+TEST_CASE("an algorithm whose blocks or rounds fit no allgather") {
+  for (const shaped& wrong : {shaped{0, 1}, shaped{5, 1}, shaped{6, -1}})
+    expect_refused([wrong](auto& comm) {
+      auto in = vector_of(1), out = vector_of(static_cast<std::size_t>(comm.size()));
+      kolo::allgather(comm, in, out, wrong);
+    });
 }
 
 TEST_CASE("no algorithm is asked about one rank, which does without") {
