@@ -155,7 +155,7 @@ TEST_CASE("checked ranks hear before any data moves that they shift by different
                        {.checked = true});
   });
   CHECK(words.find("shift #2") != std::string::npos);
-  CHECK(words.find("parameters differ: rank 0") != std::string::npos);
+  CHECK(words.find("the distance or map differs: rank 0 calls shift of 4 int, at ") != std::string::npos);
 }
 
 TEST_CASE("a rank that does not come to a shift is named") {

@@ -35,7 +35,8 @@ struct call_signature {
   std::uint32_t element_hash = 0, op_hash = 0, algorithm_hash = 0, shape_hash = 0;  ///< shape: of the schedule
   std::uint64_t count = 0, counts_hash = 0;  ///< elements, of the vector or of a part; ragged: of all parts
   std::uint64_t sequence = 0;
-  std::uint32_t owner = 0;  ///< the optimizer whose call it is, in the order in which they were made
+  std::uint32_t owner = 0;     ///< the optimizer whose call it is, in the order in which they were made
+  std::uint32_t map_hash = 0;  ///< of a permutation: where it leads from each rank
 
   call_signature() = default;
   explicit call_signature(const call_site& site) : line{site.line} {
@@ -55,6 +56,7 @@ inline const char* difference(const call_signature& a, const call_signature& b) 
   if (a.root != b.root) return "the root differs";
   if (a.algorithm_hash != b.algorithm_hash) return "the algorithm differs";
   if (a.owner != b.owner) return "the optimizer differs";
+  if (a.map_hash != b.map_hash) return "the distance or map differs";
   return a.shape_hash != b.shape_hash ? "the algorithm's parameters differ" : nullptr;
 }
 

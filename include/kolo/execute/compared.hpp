@@ -23,7 +23,7 @@ inline void sign_numbers(call_signature& r, const collective_args& args, int siz
   if (core::has_root(k)) r.root = std::max(args.root, args.schedule.root);
   r.shape_hash =
       static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
-  if (k == kind::permutation) r.shape_hash ^= args.fingerprint;  // where it leads from each rank
+  if (k == kind::permutation) r.map_hash = args.fingerprint;
   if (core::is_between_two(k)) r.tag = static_cast<std::int32_t>(args.tag >> 32);
   r.count = args.count;
   if (!args.send_counts || k == kind::alltoall) return;  // there each rank has counts of its own
