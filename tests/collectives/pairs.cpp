@@ -165,6 +165,9 @@ TEST_CASE("checked ranks hear in what they differ, and where they called it") {
   CHECK(words.find("receive #2") != std::string::npos);
   CHECK(words.find("the count differs: rank 1 calls receive of 5 int, at pairs.cpp") != std::string::npos);
   CHECK(words.find("rank 0 calls send of 4 int, at pairs.cpp") != std::string::npos);
+  const auto none = words_between_two([&](auto& c) { kolo::send(c, std::span<int>{}, 1); },
+                                      [&](auto& c) { kolo::receive(c, y, 0); }, {.checked = true});
+  CHECK(none.find("rank 0 calls send of 0 int, at pairs.cpp") != std::string::npos);
   const auto tags = words_between_two([&](auto& c) { kolo::start_exchange(c, x, z, 1, 3).wait(); },
                                       [&](auto& c) { kolo::start_exchange(c, x, z, 0, 4).wait(); }, {.checked = true});
   CHECK(tags.find("the tag differs") != std::string::npos);

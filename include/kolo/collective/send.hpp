@@ -45,6 +45,7 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
   } else {
     args.compute = detail::reduce::copy_kernel<std::byte>();
     args.count = 1;
+    args.is_empty = true;
     types = ~types;
     auto& e = *comm.engine();
     if constexpr (K != kind::receive)

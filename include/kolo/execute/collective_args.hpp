@@ -83,6 +83,7 @@ struct collective_args {
   std::uint32_t fingerprint = 0;                    ///< of what all ranks must agree upon
   const detail::execute::epilogue* then = nullptr;  ///< of a reduce_scatter; this rank's own affair
   int peer = -1;                                    ///< of what is between two ranks: the other one
+  bool is_empty = false;                            ///< likewise: a token travels, in place of no elements
   std::uint64_t tag = 0;                            ///< likewise: what its messages say that they belong to
 };
 

@@ -25,7 +25,7 @@ inline void sign_numbers(call_signature& r, const collective_args& args, int siz
       static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
   if (k == kind::permutation) r.map_hash = args.fingerprint;
   if (core::is_between_two(k)) r.tag = static_cast<std::int32_t>(args.tag >> 32);
-  r.count = args.count;
+  r.count = args.is_empty ? 0 : args.count;
   if (!args.send_counts || k == kind::alltoall) return;  // there each rank has counts of its own
   r.count = 0;
   for (int i = 0; i < size; ++i) {

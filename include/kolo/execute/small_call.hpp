@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// What is written down of it (see flight_recorder).
 inline transport::operation_summary summary_of(const collective_args& args) {
-  return {args.collective, args.schedule.rounds, args.count * args.compute.element_bytes};
+  return {args.collective, args.schedule.rounds, args.is_empty ? 0 : args.count * args.compute.element_bytes};
 }
 
 /// Makes plans.
