@@ -77,7 +77,7 @@ constexpr bool dlpack_lies_in(DLDeviceType where) {
 /// It refers to the elements, which outlive it; shape and strides are copied. T is const for a tensor that is only
 /// read. `S`: `memory_space::device` for a tensor of CUDA's. Cost: no element is copied; where the tensor is dense and
 /// in row-major order it is one run. Errors: `invalid_argument` for another element type, other memory, more than eight
-/// dimensions, an address that does not suit T; and where T is not const, for an expanded tensor.
+/// dimensions or a negative one, an address that does not suit T; and where T is not const, for an expanded tensor.
 template <class T, memory_space S = memory_space::host>
   requires(Element<std::remove_const_t<T>>)
 strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tensor) {
@@ -101,6 +101,7 @@ strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tens
     const auto i = static_cast<std::size_t>(d);
     extents[i] = theirs < 0 ? 1 : tensor.shape[theirs];
     strides[i] = theirs < 0 || tensor.strides == nullptr ? dense : tensor.strides[theirs];
+    if (extents[i] < 0) detail::adapt::refuse_dlpack("has a negative extent");
     dense *= extents[i];
     shares = shares || (strides[i] == 0 && extents[i] > 1);
   }
@@ -125,7 +126,8 @@ using dlpack_tensor = std::unique_ptr<DLManagedTensor, detail::adapt::dlpack_del
 ///
 /// `owner`: anything with `data()` and `size()`, whose elements may be written. `shape`: extents, whose product is the
 /// number of elements; without it one dimension. `device`: which GPU, of a `device_span`. Cost: two allocations, no
-/// copy of an element. Errors: `invalid_argument` where the shape holds another number of elements.
+/// copy of an element. Errors: `invalid_argument` where the shape holds another number of elements, or has a
+/// negative extent.
 template <class Owner>
   requires WritableViewLike<Owner&> && requires(Owner& o) { o.data(), o.size(); }
 dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int device = 0) {
@@ -138,7 +140,10 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
   const auto count = static_cast<std::int64_t>(all->owner.size());
   if (all->shape.empty()) all->shape = {count};
   std::int64_t holds = 1;
-  for (const std::int64_t extent : all->shape) holds *= extent;
+  for (const std::int64_t extent : all->shape) {
+    if (extent < 0) detail::adapt::refuse_dlpack("is to have a negative extent");
+    holds *= extent;
+  }
   if (holds != count)
     detail::adapt::refuse_dlpack("is to have a shape of " + std::to_string(holds) + " elements, and there are " +
                                  std::to_string(count));

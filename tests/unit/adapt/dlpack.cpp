@@ -80,6 +80,7 @@ TEST_CASE("what is not what was asked for is refused in a sentence", "[dlpack]")
   f.tensor.dtype = {kDLFloat, 32, 4};
   CHECK(refused(f.tensor).find("4 lanes") != std::string::npos);
   CHECK(refused(foreign{{1, 1, 1, 1, 1, 1, 1, 1, 2}}.tensor).find("has 9 dimensions") != std::string::npos);
+  CHECK(refused(foreign{{-2, -3}}.tensor).find("has a negative extent") != std::string::npos);
   CHECK(refused(foreign{{2}, {}, 2}.tensor).find("does not suit its elements") != std::string::npos);
 }
 
@@ -109,6 +110,7 @@ TEST_CASE("a vector goes out as a tensor, and lives until that is deleted", "[dl
   theirs->deleter(theirs);
   CHECK(alive.use_count() == 1);
   CHECK_THROWS_AS(to_dlpack(std::vector<float>(6), {2, 2}), error);
+  CHECK_THROWS_AS(to_dlpack(std::vector<float>(6), {-2, -3}), error);
 }
 
 TEST_CASE("element types and places keep their meaning on the way out", "[dlpack]") {
