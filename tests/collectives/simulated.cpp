@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Whole programs in virtual time: the right results, the seconds that the schedules' clock gives, and the same ones every time.
 #include <kolo/explain.hpp>
+#include <kolo/fit.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/simulate/run.hpp>
 #include <kolo/simulate/simulated.hpp>
@@ -282,6 +283,16 @@ TEST_CASE("simulated: what cannot be run is refused") {
   CHECK_THROWS_AS(virtual_time::run(2, n, [](auto&) {}), std::invalid_argument);
   CHECK(said(2, [](auto& comm) { comm.transport().compute(-1); })[0] ==
         "invalid argument: kolo: compute takes seconds, from 0 on");
+}
+
+TEST_CASE("a fit measures the described network, and gives the same table in every run") {
+  std::vector<double> tables[2];
+  for (auto& table : tables)
+    virtual_time::run(4, plain, [&](auto& comm) {
+      const tuning fitted = fit(comm);
+      if (comm.rank() == 0) detail::collective::for_each_number(fitted, [&](double x) { table.push_back(x); });
+    });
+  CHECK(tables[0] == tables[1]);
 }
 
 TEST_CASE("the automatic choice goes by the described network, and takes the time that it was predicted to take") {

@@ -17,7 +17,6 @@
 #include <kolo/select/choose.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -41,9 +40,9 @@ double probe(C& comm, F&& run) {
   run();
   for (int i = 0; i < 4; ++i) {
     kolo::barrier(comm, one_shot{});
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin = detail::transport::seconds_now(comm.transport());
     run();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = detail::transport::seconds_now(comm.transport()) - begin;
     if (i == 0 || seconds < least) least = seconds;
   }
   kolo::allreduce(comm, std::span{&least, 1}, kolo::max, one_shot{});

@@ -26,13 +26,6 @@ struct overlap_report {
 
 namespace detail::train {
 
-/// Seconds, of whatever clock the transport's time is told by.
-template <class T>
-double seconds_now(const T& transport) {
-  if constexpr (SelfClocked<T>) return transport.now();
-  else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner` says
 /// what is done: `prepare(b)` just before bucket b is started, `start(b)` gives its request (later it is restarted).
 ///
@@ -104,7 +97,7 @@ class bucket_queue {
   /// has been.
   template <class F>
   void finish(F arrived) {
-    const double since = seconds_now(engine_.transport);
+    const double since = transport::seconds_now(engine_.transport);
     if (is_lent_) {
       helper_->change([&] { missing_.assign(missing_.size(), 0); });
       is_lent_ = false;
@@ -151,7 +144,7 @@ class bucket_queue {
     while (requests_begun_ < plan_.buckets.size() && missing_[requests_begun_] == 0) start(requests_begun_);
   }
   void start(std::size_t b) {
-    if (b == 0) first_start_ = seconds_now(engine_.transport);
+    if (b == 0) first_start_ = transport::seconds_now(engine_.transport);
     owner_.prepare(b);
     const auto mine = calls();
     if (b == requests_.size()) requests_.push_back(owner_.start(b));
@@ -159,7 +152,7 @@ class bucket_queue {
     ++requests_begun_;
   }
   void finish_one() {
-    if (++finished_ == plan_.buckets.size()) last_end_ = seconds_now(engine_.transport);
+    if (++finished_ == plan_.buckets.size()) last_end_ = transport::seconds_now(engine_.transport);
   }
 
   execute::engine<T>& engine_;

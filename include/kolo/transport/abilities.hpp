@@ -180,6 +180,13 @@ constexpr bool has_what_it_lists() {
   else return true;
 }
 
+/// Seconds, by the clock that the transport lives by.
+template <class T>
+double seconds_now(const T& transport) {
+  if constexpr (SelfClocked<T>) return transport.now();
+  else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 /// Of a transport that lends memory.
 template <class T>
 std::size_t buffers_in_use(T& transport) {
