@@ -314,6 +314,19 @@ TEST_CASE("a skipped step leaves nothing behind, in error feedback either, with 
   });
 }
 
+TEST_CASE("a rank that skips a step alone is a mismatch in the next exchange, and replicas do not drift") {
+  std::string words[2];
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()};
+    mine.set_gradients(comm.rank(), 0), optimizer.synchronize();
+    if (comm.rank() == 0) optimizer.step();
+    else optimizer.skip_step();
+    words[comm.rank()] = said([&] { optimizer.synchronize(); });
+  });
+  for (const auto& text : words) CHECK(contains(text, "root or optimizer"));
+}
+
 struct refuses_nan : descent {
   void step(std::size_t i, std::span<float> value, std::span<const float> gradient) {
     if (std::isnan(gradient[0])) throw std::runtime_error{"a gradient is no number"};

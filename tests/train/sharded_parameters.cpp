@@ -563,6 +563,20 @@ TEST_CASE("sharded parameters: what one rank refuses, the others hear at once") 
   });
 }
 
+TEST_CASE("sharded parameters: a rank that skips a step alone is a mismatch at the next use") {
+  std::string words[2];
+  kolo::threads::run(2, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups(), {.ahead = 0}};
+    initialise(shards, m);
+    { const auto used = shards.use_with_gradients(0); }
+    if (comm.rank() == 0) shards.step();
+    else shards.skip_step();
+    words[comm.rank()] = said([&] { (void)shards.use(1); });
+  });
+  for (const auto& text : words) CHECK(contains(text, "root or optimizer"));
+}
+
 TEST_CASE("sharded parameters: a rank that fails in a use ends, and the others name it") {
   for (const bool backward : {false, true}) {
     std::vector<std::string> said(3);

@@ -290,7 +290,7 @@ class gradient_exchange {
   void update_all() {
     const struct at_end {
       gradient_exchange& self;
-      ~at_end() { self.end_step(); }
+      ~at_end() { self.queue_.count_update(), self.end_step(); }
     } ends{*this};
     self().update();
   }

@@ -78,13 +78,13 @@ struct packed_bucket {
 /// reference when the parameters outlive it, and otherwise the parameters themselves. With `passes` = k, step() is
 /// called after each backward pass, the gradients add up in place (nobody zeroes them), and every k-th call exchanges
 /// and updates; where op divides, it is their mean. Between the first `ready` of an exchange and its end the
-/// communicator is the optimizer's. Errors: `mismatch` where ranks plan different buckets, or step different
-/// optimizers; `invalid_argument`, on the others `mismatch`, for what is refused when it is made: parameters that share
-/// elements, a gradient that is longer or shorter than its value, options that make no sense; `invalid_argument`, on
-/// the others `peer_failed`, for `ready` twice, `step` while some gradient is not ready, gradients zeroed between
-/// `ready` or `synchronize` and the step, a parameter that has changed its shape, place or kind (`.local`, `.rows`);
-/// those of `kolo::allreduce`. What the wrapped optimizer throws comes out of step(), which is over then: what it has
-/// updated before stays updated.
+/// communicator is the optimizer's. Errors: `mismatch` where ranks plan different buckets, step different
+/// optimizers, or skip a step alone; `invalid_argument`, on the others `mismatch`, for what is refused when it is made:
+/// parameters that share elements, a gradient that is longer or shorter than its value, options that make no sense;
+/// `invalid_argument`, on the others `peer_failed`, for `ready` twice, `step` while some gradient is not ready,
+/// gradients zeroed between `ready` or `synchronize` and the step, a parameter that has changed its shape, place or
+/// kind (`.local`, `.rows`); those of `kolo::allreduce`. What the wrapped optimizer throws comes out of step(), which
+/// is over then: what it has updated before stays updated.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer

@@ -67,8 +67,10 @@ class bucket_queue {
     requests_.clear();
   }
 
-  /// While it lives, calls that start are its owner's.
-  execute::calls_of<T> calls() { return {engine_, number_}; }
+  /// While it lives, calls that start are its owner's, behind so many updates: a rank that skipped one alone does not
+  /// match.
+  execute::calls_of<T> calls() { return {engine_, number_, updates_}; }
+  void count_update() { ++updates_; }
 
   bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }
   bool is_begun() const { return marks_ > 0; }  ///< some gradient is marked
@@ -160,6 +162,7 @@ class bucket_queue {
   const bucket_plan& plan_;
   background* helper_;
   std::uint32_t number_;  ///< of what exchanges on this communicator
+  long updates_ = 0;
   std::vector<std::size_t> bucket_of_,
       missing_{};  ///< of each parameter; of each bucket: parameters that are not ready
   std::vector<char> is_marked_;

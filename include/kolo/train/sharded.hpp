@@ -85,6 +85,7 @@ class sharded_optimizer
   /// `limit` is equal on all ranks.
   double clip_by_global_norm(double limit) {
     if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
+    const auto mine = this->queue_.calls();
     return detail::train::clip([&](auto f) { each_shared([&](auto& s) { f(s.own_gradients); }); }, limit,
                                [&](auto numbers, auto op) { kolo::allreduce(this->comm_, numbers, op); });
   }
@@ -266,6 +267,7 @@ class sharded_optimizer
     }
   }
   void start_gather(std::size_t b) {
+    const auto mine = this->queue_.calls();
     if (b < gathers_.size()) return gathers_[b].restart();
     const auto& counts = shards_[b].counts;
     const bool is_even = counts.front() == counts.back();  // more algorithms take equal parts

@@ -55,7 +55,8 @@ struct sharded_parameters_options {
 ///
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
-/// Errors  mismatch, when it is made: ranks differ in groups, in sizes of their tensors, or in `ahead`.
+/// Errors  mismatch, when it is made: ranks differ in groups, in sizes of their tensors, or in `ahead`; or later, where
+///         one makes, or skips, a step alone.
 ///         invalid_argument: a group that is not there, or has no elements; a tensor that is named twice; two backward
 ///         passes of one group in a step; what ends a step, or initialise, while a group is in use. And those of the
 ///         collectives.
@@ -167,6 +168,7 @@ class sharded_parameters {
     take_back();
     demand_no_use("clip_by_global_norm");
     finish_scatters_but(0);
+    const auto mine = calls();
     const auto each = [&](auto f) {
       for (group& g : groups_)
         if (g.has_gradients) f(std::span<T>{g.gradients});
@@ -249,6 +251,8 @@ class sharded_parameters {
     number_ = ++comm_.engine()->owners;
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
+  /// As of an optimizer's queue.
+  detail::execute::calls_of<wire_type> calls() { return {*comm_.engine(), number_, steps_}; }
   [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }
   void demand_no_use(const std::string& what) {
     for (const group& g : groups_)
@@ -334,7 +338,7 @@ class sharded_parameters {
   void done(std::size_t i, bool with_gradients) {
     group& g = groups_[i];
     if (with_gradients) {
-      const detail::execute::calls_of mine{*comm_.engine(), number_};
+      const auto mine = calls();
       g.scatter.emplace(start_reduce_scatter(comm_, std::span<const T>{g.whole_gradients.get(), g.part * size()},
                                              std::span<T>{g.gradients}, average));
       scattering_.push_back(i);
@@ -356,7 +360,7 @@ class sharded_parameters {
   void start_gather(group& g) {
     if (g.whole) return;
     g.whole = take_buffer(spare_);
-    const detail::execute::calls_of mine{*comm_.engine(), number_};
+    const auto mine = calls();
     g.gather.emplace(
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
   }
