@@ -306,6 +306,45 @@ TEST_CASE("sharded parameters: a use that is given up takes nothing from an oute
   });
 }
 
+struct descent_that_may_throw {
+  static constexpr std::size_t states = 0;
+  const bool* throws;
+  void operator()(std::span<float> value, std::span<const float>, const std::array<std::span<float>, 0>&, long) const {
+    if (*throws) throw std::runtime_error{"a rule that throws"};
+    for (float& x : value) --x;
+  }
+};
+TEST_CASE("sharded parameters: where one rank's rule throws, the step is over on all, and that rank's part stays") {
+  for (const int p : {1, 2, 3}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      sharded_tensor<float> tensors[] = {sharded_tensor<float>{7}, sharded_tensor<float>{5}};
+      bool throws = false;
+      kolo::sharded_parameters shards{comm, descent_that_may_throw{&throws},
+                                      std::vector<std::vector<sharded_tensor<float>*>>{{&tensors[0]}, {&tensors[1]}}};
+      for (int step = 0; step < 3; ++step) {
+        for (const std::size_t g : {1UL, 0UL}) const auto used = shards.use_with_gradients(g);
+        throws = step == 1 && comm.rank() == 0;
+        try {
+          shards.step();
+          t.expect(!throws);
+        } catch (const std::runtime_error&) {
+          t.expect(throws);
+        }
+      }
+      const auto ranks = static_cast<std::size_t>(p);
+      for (const std::size_t g : {0UL, 1UL}) {
+        const auto used = shards.use(g);
+        const auto value = tensors[g].value();
+        for (std::size_t i = 0; i < value.size(); ++i)
+          t.expect(value[i] == (i < (value.size() + ranks - 1) / ranks ? -2.0f : -3.0f));
+      }
+    });
+    INFO("ranks " << p);
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("sharded parameters: clipped by the norm of all, or skipped, with the bits of one that has everything") {
   constexpr kolo::update::adamw adaptive{.rate = 0.1};
   for (const int p : {1, 2, 3, 5})

@@ -152,7 +152,8 @@ class sharded_parameters {
   used use_with_gradients(std::size_t g) { return begin(g, true); }
 
   /// Collective: updates what this rank keeps, with the mean of all ranks' gradients. A group without a backward pass
-  /// in this step stays as it is, and does not count it.
+  /// in this step stays as it is, and does not count it. What the rule throws comes when the step is over on all ranks:
+  /// the rest of this rank's part was not updated.
   void step() {
     end_step("step", [this] {
       ++steps_;
@@ -293,10 +294,15 @@ class sharded_parameters {
     demand_no_use(name);
     finish_scatters_but(0);
     for (group& g : groups_) finish_gather(g), drop(g);
-    update();
+    try {
+      update();
+    } catch (...) {  // the step is over all the same: other ranks do not hear of it
+      thrown_ = std::current_exception();
+    }
     for (group& g : groups_) g.has_gradients = false;
     order_.came(order_.end_of_step);
     gather_ahead();
+    take_back();  // nothing, but throws that
   }
 
   used begin(std::size_t i, bool with_gradients) {
@@ -415,7 +421,7 @@ class sharded_parameters {
   std::uint32_t number_ = 0;  ///< of what exchanges on this communicator
   long steps_ = 0;
   bool is_lent_ = false;
-  std::exception_ptr thrown_{};  // by the end of a use
+  std::exception_ptr thrown_{};  // by the end of a use, or by the rule
   int exceptions_ = std::uncaught_exceptions();
 };
 
