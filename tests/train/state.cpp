@@ -268,6 +268,37 @@ TEST_CASE("a load beside which a save replaces the files reads those of the new 
   CHECK(loaded == wanted);
 }
 
+TEST_CASE("a load gives up the step that is under way: behind its exchange, or in the middle of its passes or leaves") {
+  const folder here;
+  const auto check = [&](const kolo::optimizer_options& o, float divisor, auto begin) {
+    tally t;
+    kolo::threads::run(2, [&](auto& comm) {
+      model mine{sizes}, reference{sizes};
+      kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 0.5}, mine.parameters(), o};
+      const auto ends_step = [&] {
+        for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
+        return optimizer.step();
+      };
+      kolo::save_sharded_checkpoint(here.file(), optimizer);
+      mine.set_gradients(comm.rank(), 7);
+      begin(optimizer, ends_step);
+      kolo::load_sharded_checkpoint(here.file(), optimizer);
+      mine.set_gradients(comm.rank(), 1);
+      if (o.passes > 1 || o.leaves > 0) t.expect(!ends_step());
+      t.expect(ends_step());
+      descent alone;
+      reference.set_sums(0, 2, 1, divisor), step_alone(alone, reference);
+      t.expect(mine.values == reference.values);
+    });
+    CHECK(t.wrong == 0);
+  };
+  const auto ends_pass = [](auto&, auto& ends_step) { ends_step(); };
+  check({}, 2, [](auto& o, auto&) { o.synchronize(); });
+  check({.passes = 2}, 4, ends_pass);
+  check({.passes = 2}, 4, [](auto& o, auto&) { o.ready(0); });
+  check({.leaves = 4}, 4, ends_pass);
+}
+
 TEST_CASE("a save removes what saves that were killed have left, and nothing else") {
   const folder here;
   const auto names = [&] {

@@ -126,9 +126,7 @@ class gradient_exchange {
   /// What error feedback has kept goes as well: it is of these gradients, and of a scale that is another from now on.
   void skip_step() {
     if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
-    self().drop();
-    local_.forget_rests();
-    end_step();
+    give_up_step();
   }
 
   /// With options.leaves: the micro-batches of a step that this rank computes, in this order.
@@ -191,6 +189,14 @@ class gradient_exchange {
   using wire_type = typename Comm::transport_type;
   using queue = bucket_queue<wire_type, gradient_exchange>;
   ~gradient_exchange() = default;
+
+  /// While no bucket is on its way.
+  void give_up_step() {
+    self().drop();
+    for (auto& sums : leaf_sums_) std::visit([](auto& s) { s.drop(); }, sums);
+    local_.forget_rests();
+    end_step();
+  }
 
   Comm& comm_;
   Inner inner_;
@@ -295,7 +301,7 @@ class gradient_exchange {
     self().update();
   }
   void end_step() {
-    local_.mark_updated();
+    local_.end_step();
     leaves_said_ = 0;
   }
 

@@ -60,6 +60,9 @@ class leaf_sums {
       each_run([&](std::span<T> run, std::size_t i) { std::copy(run.begin(), run.end(), row(fresh) + i); });
   }
 
+  /// Forgets what has been taken.
+  void drop() { known_.clear(), taken_ = 0; }
+
   /// All leaves of this rank have been taken.
   template <class Comm>
   auto start(Comm& comm) {
@@ -74,7 +77,7 @@ class leaf_sums {
       for (const auto& [left, right] : merges_) combine(block_of(left) + i, block_of(right) + i, count);
       if (kernel_.finishes) finish(block_of(0) + i, count);
     }
-    known_.clear(), taken_ = 0;
+    drop();
     return {received_.data(), m_};
   }
 

@@ -236,9 +236,10 @@ class local_gradients {
     for (const auto& t : tensors_) t->forget_rest();
     for (auto& rest : rests_) rest.clear();
   }
-  void mark_updated() {
+  void end_step() {
     is_exchanged_ = has_numbers_ = false;
     pass_ = 0;
+    marks_.assign(marks_.size(), 0);
   }
 
   void zero(range& parameters) {

@@ -132,10 +132,9 @@ class sharded_optimizer
     for (std::size_t i = 0; i < this->local_.size(); ++i) all += this->local_.tensor(i).elements;
     return all;
   }
-  /// Collective, after slices have been set: all ranks get all values. What error feedback has kept goes, as it is of
-  /// steps that are given up.
+  /// Collective, after slices have been set: all ranks get all values. The step that is under way is given up.
   void share_values() {
-    this->local_.forget_rests();
+    this->give_up_step();
     for (std::size_t b = 0; b < shared_; ++b) start_gather(b);
     for (auto& g : gathers_) g.wait();
   }

@@ -244,11 +244,11 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
 }
 
 /// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were
-/// saved; local parameters those of rank r mod q, where q ranks saved. Where a save replaces the files meanwhile, those
-/// of the new one are read. Errors, on every rank: `system` where a file cannot be read, `invalid_argument` where it is
-/// none, of another model or rule, consists of parts of several saves, or has tensors that were not updated in every
-/// step and is read by a `sharded_optimizer`, which counts them together; values may then be partly set. Of
-/// elements the sizes are compared, and not the kinds.
+/// saved, and the step that is under way is given up; local parameters those of rank r mod q, where q ranks saved.
+/// Where a save replaces the files meanwhile, those of the new one are read. Errors, on every rank: `system` where a
+/// file cannot be read, `invalid_argument` where it is none, of another model or rule, consists of parts of several
+/// saves, or has tensors that were not updated in every step and is read by a `sharded_optimizer`, which counts them
+/// together; values may then be partly set. Of elements the sizes are compared, and not the kinds.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());

@@ -215,11 +215,12 @@ class sharded_parameters {
     for (const group& g : groups_) all += g.elements;
     return all;
   }
-  /// Collective, after slices have been set, while no group is in use: what was gathered before is not used any more.
+  /// Collective, after slices have been set, while no group is in use: what was gathered before is not used any more,
+  /// nor are gradients.
   void share_values() {
     finish_all();
     demand_no_use("share_values");
-    for (group& g : groups_) drop(g);
+    for (group& g : groups_) drop(g), g.has_gradients = false;
   }
 
  private:
