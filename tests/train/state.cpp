@@ -236,6 +236,33 @@ TEST_CASE("a save over a checkpoint of another format leaves it whole until the 
   CHECK(train(3, 2, 2, here.file()) == wanted);
 }
 
+TEST_CASE("ranks that save in folders of their own, or under two names, hear it, and what is saved stays") {
+  const folder here, there;
+  std::string why[2];
+  const auto save = [&](const std::string& by_first, const std::string& by_second) {
+    kolo::threads::run(2,
+                       [&](auto& comm) {
+                         model mine{sizes};
+                         kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+                         why[comm.rank()] = said([&] {
+                           kolo::save_sharded_checkpoint(comm.rank() == 0 ? by_first : by_second, optimizer);
+                         });
+                       },
+                       {.timeout = std::chrono::seconds{8}});
+  };
+  const auto a = here.file(), b = here.path + "/b";
+  train(2, 0, 1, "", a), train(2, 0, 2, "", b), train(2, 0, 3, "", b);
+  save(a, b);
+  for (const auto& text : why) CHECK(contains(text, "checkpoints of different names"));
+  CHECK(here.entries() == 6);
+  CHECK(train(1, 3, 3, b) == train(1, 0, 3));
+  save(a, there.file());
+  CHECK(contains(why[0], "rank 1 could not see rank 0's part"));
+  CHECK(contains(why[1], "a folder that this rank does not see: there is no " + there.file() + ".save2.0of2"));
+  CHECK((here.entries() == 6 && there.entries() == 0));
+  CHECK(train(1, 1, 1, a) == train(1, 0, 1));
+}
+
 TEST_CASE("a save whose index cannot be written leaves no part") {
   const folder here;
   fs::create_directory(here.file());  // where the index belongs

@@ -62,11 +62,13 @@ inline std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
+/// Without its folder.
+inline std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 /// Calls see(rest, path) for every file in `target`'s folder whose name is `target`'s and `rest`.
 template <class F>
 void for_each_named_after(const std::string& target, F see) {
-  const std::string folder = folder_of(target),
-                    name = target.substr(target.rfind('/') + 1);  // 0, the whole, without a slash
+  const std::string folder = folder_of(target), name = name_of(target);
   const std::unique_ptr<DIR, int (*)(DIR*)> files{::opendir(folder.c_str()), &::closedir};
   while (const dirent* const file = files ? ::readdir(files.get()) : nullptr)
     if (const std::string_view found = file->d_name; found.starts_with(name))

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -179,6 +180,15 @@ void write_shard(const std::string& path, Optimizer& optimizer, shard_head head)
   write_in_place_of(path, chunks);
 }
 
+/// Throws where this rank does not see what another has written: ranks have folders of their own. On a shared file
+/// system a new file may show late.
+inline void find_part(const std::string& part, std::chrono::nanoseconds longest) {
+  const auto end = std::chrono::steady_clock::now() + longest;
+  for (; ::access(part.c_str(), F_OK) != 0; ::usleep(10'000))
+    if (std::chrono::steady_clock::now() > end)
+      throw error{errc::system, "rank 0 saves to a folder that this rank does not see: there is no " + part};
+}
+
 /// Collective: what `path` names. One reads it: a save in between, or a slow file system, would part the ranks.
 template <class Comm>
 shard_head shared_index(const std::string& path, Comm& comm) {
@@ -217,11 +227,14 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 /// save to this path; when all have, the root makes `path` name them, and removes the files of all other saves, those
 /// that were killed among them: whoever reads, also beside it, finds one whole checkpoint. A rank's local parameters
 /// are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves. Errors, on
-/// every rank: those of `replace_file`; the previous checkpoint is then as it was.
+/// every rank: `mismatch` where ranks save under different names; `system` where one does not see rank 0's part within
+/// half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
+  if (!detail::train::are_alike(comm, std::hash<std::string>{}(detail::train::name_of(path))))
+    throw error{errc::mismatch, "ranks save checkpoints of different names; here: " + path};
   std::uint64_t before = 0;
   detail::train::together(comm, "read the checkpoint before this one", [&] {
     if (rank == 0) before = detail::train::saved_before(path);
@@ -233,6 +246,11 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   const auto undo = [&] { ::unlink(own.c_str()); };
   detail::train::together(
       comm, "write its part of a checkpoint", [&] { detail::train::write_shard(own, optimizer, index); }, undo);
+  const auto longest =
+      std::min<std::chrono::nanoseconds>(comm.engine()->transport.timeout() / 2, std::chrono::seconds{10});
+  detail::train::together(
+      comm, "see rank 0's part of a checkpoint",
+      [&] { detail::train::find_part(detail::train::shard_name(path, index, 0), longest); }, undo);
   detail::train::together(
       comm, "write the checkpoint's index",
       [&] {
