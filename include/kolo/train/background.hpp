@@ -27,7 +27,8 @@ namespace kolo::inline KOLO_ABI {
 ///
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
 /// under way. What it throws is thrown again by `synchronize` or `step`. It serves one optimizer at a time, and must
-/// run until that is gone. Over MPI it takes MPI_THREAD_SERIALIZED.
+/// run until that is gone. Over MPI it takes the thread level MPI_THREAD_SERIALIZED, for which `mpi::environment` is
+/// asked (its default is FUNNELED); nothing looks whether it is there, and below it MPI may do anything.
 class background {
  public:
   background() = default;
