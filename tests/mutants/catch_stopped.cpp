@@ -6,7 +6,7 @@
 using namespace testing;
 
 int main() {
-  ::alarm(15);  // what is waited for in vain
+  ::alarm(90);  // what is waited for in vain
   return (who_fails_lets_go() + changed_operands_are_noticed() + threads_are_waited_for() +
           symmetric_memory_is_said_to_be_in_use() + heap_is_not_written())
                  .empty()
