@@ -482,8 +482,10 @@ int explained_wrongly(C& comm) {
                                           &detail::select::candidates_in<K, T>};
         const auto s = detail::select::choose(*comm.engine(), how, bytes, false, converts).schedule;
         const auto said = explain(comm, K, bytes, {.commutes = commutes, .converts = converts}).choice;
+        int right = 0;
         for (const auto& c : detail::select::candidates_in<K, T>({}))
-          if (c.name == said) wrong += c.of(comm.size()).at != s.at || c.of(comm.size()).self != s.self;
+          right += c.name == said && c.of(comm.size()).at == s.at && c.of(comm.size()).self == s.self;
+        wrong += right != 1;
       }
   return wrong;
 }
