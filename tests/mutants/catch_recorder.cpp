@@ -69,7 +69,7 @@ void stuck_is_seen() {
   threads::run(2, [&](auto& comm) {
     int x[300] = {};
     kolo::barrier(comm);
-    const watchdog dog{comm, std::chrono::milliseconds{comm.rank() == 0 ? 500 : 60'000}, [&](const std::string& t) {
+    const watchdog dog{comm, std::chrono::milliseconds{comm.rank() == 0 ? 100 : 60'000}, [&](const std::string& t) {
                          if (barks == 0) text = t;
                          ++barks;
                        }};
@@ -93,14 +93,13 @@ void error_has_a_tail() {
   threads::run(2, [&](auto& comm) {
     int x = 1;
     kolo::barrier(comm);
-    while (comm.rank() == 1 && !heard) std::this_thread::yield();
-    if (comm.rank() == 1) return;
+    if (comm.rank() == 1) return heard.wait(false);
     try {
-      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, ring{}, {.timeout = std::chrono::seconds{1}});
+      kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, ring{}, {.timeout = std::chrono::milliseconds{100}});
     } catch (const error& e) {
       words = e.what();
     }
-    heard = true;
+    heard = true, heard.notify_one();
   });
   expect(has(words, "its last operation: barrier #1, which has ended there"));
 }
