@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "support/scratch.hpp"
 #include "train/model.hpp"
 
 using namespace testing;
@@ -196,7 +197,6 @@ void saved_again(const std::string& path) {
   t.expect(told(path, true).empty() && told(path, false).empty() && ::access(first.c_str(), F_OK) != 0);
   std::rename(kept.c_str(), second.c_str());
   t.expect(contains(told(path, false), "parts are of different saves"));
-  for (const std::string& file : {path, kept, first, second, of_other}) ::unlink(file.c_str());
 }
 
 /// A save replaces the files while a load is in the middle of them; it leaves no other files behind, and its own to whom the umask lets.
@@ -219,13 +219,13 @@ void saved_beside(const std::string& path) {
            ::access(writing.c_str(), F_OK) == 0);
   ::close(other);
   for (const std::string& file : killed) t.expect(::access(file.c_str(), F_OK) != 0);
-  for (const std::string& file : {path, next, path + ".save2.0of2", writing}) ::unlink(file.c_str());
 }
 
 }  // namespace
 
 int main() {
-  const std::string path = "/tmp/kolo-catch-train-" + std::to_string(::getpid());
+  const testing::scratch_directory directory;
+  const auto path = directory / "model";
   kolo::threads::run(2,
                      [&](auto& comm) {
                        fed_back(comm), by_rows(comm), joined(comm), sharded(comm, path), outer_steps(comm);
@@ -242,8 +242,7 @@ int main() {
                        } catch (const kolo::error&) {
                        }
                      },
-                     {.timeout = std::chrono::seconds{3}});
-  for (const char* part : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + part).c_str());
-  saved_again(path), saved_beside(path), adapted();
+                     {.timeout = std::chrono::seconds{30}});
+  saved_again(directory / "again"), saved_beside(directory / "beside"), adapted();
   return t.wrong == 0 ? 0 : 1;
 }

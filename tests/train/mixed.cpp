@@ -11,6 +11,7 @@
 #include <kolo/view/bfloat16.hpp>
 
 #include "support/catch.hpp"
+#include "support/scratch.hpp"
 #include "train/assorted.hpp"
 
 #include <unistd.h>
@@ -23,14 +24,6 @@
 using namespace testing;
 
 namespace {
-
-/// A file name whose files go with the test.
-struct place {
-  std::string path = "/tmp/kolo-mixed-" + std::to_string(::getpid());
-  ~place() {
-    for (const char* end : {"", ".save1.0of2", ".save1.1of2"}) ::unlink((path + end).c_str());
-  }
-};
 
 /// f(make) with a function that makes each of the two optimizers: make(comm, parameters, options).
 template <class F>
@@ -148,7 +141,7 @@ TEST_CASE("a rank that joins does what the others do between synchronize and ste
 
 TEST_CASE(
     "a sharded checkpoint holds every type and each rank's local parameters, and goes on with fewer or more ranks") {
-  const place here;
+  const scratch_directory here;
   for (const int later : {2, 3}) {
     tally t;
     std::vector<assorted> saved(2);
@@ -159,13 +152,13 @@ TEST_CASE(
       assorted& mine = saved[static_cast<std::size_t>(comm.rank())];
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.bucket_bytes = 200}};
       steps(comm, optimizer, mine, 0, 3);
-      kolo::save_sharded_checkpoint(here.path, optimizer);
+      kolo::save_sharded_checkpoint(here / "model", optimizer);
       steps(comm, optimizer, mine, 3, 5);
     });
     kolo::threads::run(later, [&](auto& comm) {
       assorted mine;
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-      kolo::load_sharded_checkpoint(here.path, optimizer);
+      kolo::load_sharded_checkpoint(here / "model", optimizer);
       steps(comm, optimizer, mine, 3, 5);
       t.expect(mine.is(saved[static_cast<std::size_t>(comm.rank() % 2)]));
     });
@@ -175,7 +168,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a checkpoint that is loaded in the midst of a training takes what error feedback has kept with it") {
-  const place here;
+  const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{{300}}, other{{300}};
@@ -189,9 +182,9 @@ TEST_CASE("a checkpoint that is loaded in the midst of a training takes what err
       m.gradients[0].assign(300, gradient), optimizer->step();
     };
     const auto at_work = made(mine);
-    kolo::save_sharded_checkpoint(here.path, *at_work);
+    kolo::save_sharded_checkpoint(here / "model", *at_work);
     step(at_work, mine, 1 + 0x1p-9f);  // bfloat16: 1, or 1 + 2^-7
-    kolo::load_sharded_checkpoint(here.path, *at_work);
+    kolo::load_sharded_checkpoint(here / "model", *at_work);
     const auto fresh = made(other);
     step(at_work, mine, 1 + 0x1.8p-9f), step(fresh, other, 1 + 0x1.8p-9f);
     t.expect(mine.values == other.values && mine.values != model{{300}}.values);
@@ -201,7 +194,7 @@ TEST_CASE("a checkpoint that is loaded in the midst of a training takes what err
 
 TEST_CASE(
     "local parameters of other sizes on each rank are saved and read, on any number of ranks; others are refused") {
-  const place here;
+  const scratch_directory here;
   struct owner {
     std::vector<float> shared, own;
     std::vector<any_parameter<float>> parameters() { return {{shared, shared}, {own, own, true}}; }
@@ -213,7 +206,7 @@ TEST_CASE(
     owner mine = of_rank(comm.rank(), 3);
     mine.own.back() = static_cast<float>(comm.rank());
     kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-    kolo::save_sharded_checkpoint(here.path, optimizer);
+    kolo::save_sharded_checkpoint(here / "model", optimizer);
   });
   for (const int later : {1, 2, 3}) {
     tally t;
@@ -221,7 +214,7 @@ TEST_CASE(
       owner mine = of_rank(comm.rank(), 0), wanted = of_rank(comm.rank(), 3);
       wanted.own.back() = static_cast<float>(comm.rank() % 2);
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-      kolo::load_sharded_checkpoint(here.path, optimizer);
+      kolo::load_sharded_checkpoint(here / "model", optimizer);
       t.expect(mine.shared == wanted.shared && mine.own == wanted.own);
     });
     INFO("ranks " << later);
@@ -231,23 +224,23 @@ TEST_CASE(
     kolo::threads::run(1, [&](auto& comm) {
       owner mine = of_rank(1, 0);  // the first has saved fewer
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-      kolo::load_sharded_checkpoint(here.path, optimizer);
+      kolo::load_sharded_checkpoint(here / "model", optimizer);
     });
   });
   CHECK(contains(why, "a checkpoint of another model"));
 }
 
 TEST_CASE("a local parameter counts the steps for which its rank had data, also behind a checkpoint") {
-  const place here;
+  const scratch_directory here;
   tally t;
   const auto train = [&](auto& comm, int from) {
     std::vector<float> value(10), gradient(10), own(4), of_own(4);
     const std::vector<any_parameter<float>> parameters{{value, gradient}, {own, of_own, true}};
     kolo::sharded_optimizer optimizer{comm, counting{}, parameters, {.inputs = kolo::uneven::by_all}};
-    if (from > 0) kolo::load_sharded_checkpoint(here.path, optimizer);
+    if (from > 0) kolo::load_sharded_checkpoint(here / "model", optimizer);
     for (int step = 0; step <= 2 * comm.rank(); ++step) optimizer.step();
     optimizer.join();
-    if (from == 0) kolo::save_sharded_checkpoint(here.path, optimizer);
+    if (from == 0) kolo::save_sharded_checkpoint(here / "model", optimizer);
     for (const float x : value) t.expect(x == static_cast<float>(from + 2 * comm.size() - 1));
     const int before = from == 0 ? 0 : 2 * (comm.rank() % 2) + 1;
     for (const float x : own) t.expect(x == static_cast<float>(before + 2 * comm.rank() + 1));
@@ -295,7 +288,7 @@ TEST_CASE("a step whose gradients have overflowed is skipped on all ranks, those
 }
 
 TEST_CASE("what is local stays each rank's own where values are broadcast or restored, and may be of any size") {
-  const place here;
+  const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     const auto r = static_cast<std::size_t>(comm.rank());
@@ -304,9 +297,9 @@ TEST_CASE("what is local stays each rank's own where values are broadcast or res
     std::vector<any_parameter<float>> parameters{{own, own, true}, {shared, shared}};
     kolo::broadcast_parameters(comm, parameters, 1);
     t.expect(shared == std::vector<float>(3, 1) && own == std::vector<float>(2 + r, x));
-    if (r == 1) kolo::save_checkpoint(here.path, parameters);
+    if (r == 1) kolo::save_checkpoint(here / "model", parameters);
     shared.assign(3, 5), own.assign(2 + r, x + 7);
-    kolo::restore_checkpoint(comm, here.path, parameters, 1);
+    kolo::restore_checkpoint(comm, here / "model", parameters, 1);
     t.expect(shared == std::vector<float>(3, 1));
     t.expect(own == std::vector<float>(2 + r, r == 0 ? 7.0f : 1.0f));  // the file is that of rank 1
   });
@@ -314,7 +307,7 @@ TEST_CASE("what is local stays each rank's own where values are broadcast or res
 }
 
 TEST_CASE("two element types: broadcast, clipped together, saved and read; a group is of one") {
-  const place here;
+  const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     assorted mine, other;
@@ -323,8 +316,8 @@ TEST_CASE("two element types: broadcast, clipped together, saved and read; a gro
     t.expect(mine.f[0][3] == 6 && mine.f[1][59] == 6 && mine.d[1][129] == 6);
     mine.of_f[0][0] = 6, mine.of_d[1][0] = 8;
     t.expect(kolo::clip_by_global_norm(mine.parameters(), 5) == 10 && mine.of_f[0][0] == 3 && mine.of_d[1][0] == 4);
-    if (comm.rank() == 0) kolo::save_checkpoint(here.path, mine.parameters());
-    kolo::restore_checkpoint(comm, here.path, other.parameters());
+    if (comm.rank() == 0) kolo::save_checkpoint(here / "model", mine.parameters());
+    kolo::restore_checkpoint(comm, here / "model", other.parameters());
     t.expect(mine.is(other));
     t.expect(contains(said([&] {
                         kolo::distributed_optimizer optimizer{comm, alone{}, other.parameters(), {.groups = {{0, 3}}}};

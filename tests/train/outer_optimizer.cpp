@@ -14,12 +14,10 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/message_threads.hpp"
+#include "support/scratch.hpp"
 #include "train/model.hpp"
 
-#include <unistd.h>
-
 #include <csignal>
-#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -263,8 +261,7 @@ TEST_CASE("outer optimizer: a rank that is killed, or fails, is named by the oth
 }
 
 TEST_CASE("outer optimizer: goes on from a checkpoint with the same bits, also while fragments are on their way") {
-  const auto directory = std::filesystem::temp_directory_path() / ("kolo_outer_" + std::to_string(getpid()));
-  std::filesystem::create_directory(directory);
+  const scratch_directory directory;
   tally t;
   for (const auto& o : kinds)
     kolo::threads::run(3, [&](auto& comm) {
@@ -290,7 +287,6 @@ TEST_CASE("outer optimizer: goes on from a checkpoint with the same bits, also w
       t.expect(contains(said([&] { kolo::load_state(state, third, outer); }), "ranks serialise") == fits);
       t.expect(contains(said([&] { kolo::load_state(path + ".none", third); }), "No such file"));
     });
-  std::filesystem::remove_all(directory);
   CHECK(t.wrong == 0);
 }
 

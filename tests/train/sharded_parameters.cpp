@@ -9,13 +9,11 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/message_threads.hpp"
+#include "support/scratch.hpp"
 #include "train/model.hpp"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -463,8 +461,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another number of ranks") {
-  const auto directory = std::filesystem::temp_directory_path() / ("kolo_shards_" + std::to_string(getpid()));
-  std::filesystem::create_directory(directory);
+  const scratch_directory directory;
   const std::string path = directory / "model";
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
@@ -491,14 +488,12 @@ TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another n
         t.expect(is_as_expected(m, layer, 3));
       }
     });
-  std::filesystem::remove_all(directory);
   CHECK(t.wrong == 0);
 }
 
 TEST_CASE(
     "sharded parameters: what is frozen at first counts its own steps, also behind a checkpoint, in other groups") {
-  const auto directory = std::filesystem::temp_directory_path() / ("kolo_thawed_" + std::to_string(getpid()));
-  std::filesystem::create_directory(directory);
+  const scratch_directory directory;
   const std::string path = directory / "model";
   tally t;
   const auto train = [&](auto& comm, bool goes_on) {
@@ -535,7 +530,6 @@ TEST_CASE(
       const auto why = said([&] { kolo::load_sharded_checkpoint(path, optimizer); });
       t.expect(contains(why, "was updated in 2 of 4 steps") || contains(why, "could not read its part"));
     });
-  std::filesystem::remove_all(directory);
   CHECK(t.wrong == 0);
 }
 

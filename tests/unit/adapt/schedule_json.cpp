@@ -5,12 +5,10 @@
 #include <kolo/schedule/synthesize.hpp>
 
 #include "support/catch.hpp"
-
-#include <unistd.h>
+#include "support/scratch.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -173,7 +171,8 @@ TEST_CASE("a graph is the same after it was written and read, and what is wrong 
 TEST_CASE("a schedule is the same after it was written and read, and is proven when it is read") {
   const auto mine = kolo::synthesize(kind::allreduce, uneven(), 1 << 16);
   CHECK(json::parse(json(mine).dump()).get<kolo::schedule_table>() == mine.table());
-  const auto path = std::filesystem::temp_directory_path() / ("kolo_schedule_" + std::to_string(getpid()) + ".json");
+  const testing::scratch_directory scratch;
+  const auto path = scratch / "schedule.json";
   std::ofstream{path} << json(mine);
   CHECK(kolo::read_schedule(path).table() == mine.table());
   auto short_one = mine.table();
@@ -185,7 +184,6 @@ TEST_CASE("a schedule is the same after it was written and read, and is proven w
   } catch (const std::invalid_argument& e) {
     why = e.what();
   }
-  std::filesystem::remove(path);
   CHECK((holds(why, path.c_str()) && holds(why, "block")));
   json j = mine;
   j["messages"][0] = {1, 2, 3};

@@ -11,8 +11,6 @@
 #include <kolo/simulate/read_graph.hpp>
 #include <kolo/simulate/run.hpp>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -27,6 +25,7 @@
 
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
+#include "support/scratch.hpp"
 
 namespace {
 
@@ -263,7 +262,8 @@ TEST_CASE("a list of hosts, nvidia-smi and the kernel's files become graphs") {
   CHECK((joined(switched, 0, 1) == 0 && joined(switched, 0, 3) == by.nvlink.seconds_per_byte / 18));
   CHECK(holds(said([] { (void)graph_of_nvidia_smi("command not found"); }), "no matrix"));
 
-  const auto sys = std::filesystem::temp_directory_path() / ("kolo_graph_" + std::to_string(getpid()));
+  const testing::scratch_directory scratch;
+  const std::filesystem::path sys = scratch / "sys";
   for (const auto& [cpu, cache] : {std::pair{"0", "0-1"}, {"1", "0-1"}, {"4", "4"}}) {
     const auto where = sys / (std::string{"cpu"} + cpu) / "cache/index3";
     std::filesystem::create_directories(where);

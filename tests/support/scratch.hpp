@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A directory for files of a test, which nobody had before, and which goes with all that is in it.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+namespace testing {
+
+class scratch_directory {
+ public:
+  scratch_directory() {
+    if (!::mkdtemp(path_.data())) std::abort();
+  }
+  scratch_directory(const scratch_directory&) = delete;
+  scratch_directory& operator=(const scratch_directory&) = delete;
+  ~scratch_directory() {
+    std::error_code none;
+    std::filesystem::remove_all(path_, none);
+  }
+  /// The path of `name` in it.
+  std::string operator/(const std::string& name) const { return path_ + '/' + name; }
+
+ private:
+  std::string path_ = std::filesystem::temp_directory_path() / "kolo-test-XXXXXX";
+};
+
+}  // namespace testing
