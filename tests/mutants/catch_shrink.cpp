@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 template <class Law>
 static bool holds(Law law) {
   for (int again = 0; again < 5; ++again)
-    if (on_threads(4, law, {.timeout = 5s}) != all_say(4, "")) return false;
+    if (on_threads(4, law, {.timeout = 10s}) != all_say(4, "")) return false;
   return true;
 }
 
@@ -28,7 +28,7 @@ struct at_its_end : kolo::detail::shm::private_mapping {
 
 static bool who_never_arrives_is_left_out_at_once() {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<at_its_end>>;
-  const kolo::detail::shm::region_shape shape{3, {.timeout = 5s}};
+  const kolo::detail::shm::region_shape shape{3, {.timeout = 10s}};
   at_its_end memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
   const auto start = std::chrono::steady_clock::now();
@@ -39,7 +39,7 @@ static bool who_never_arrives_is_left_out_at_once() {
     auto rest = comm.shrink();
     return laws::is_whole(rest, comm.rank() / 2, 2);
   });
-  return said == all_but(1, 3, "") && std::chrono::steady_clock::now() - start < 4s;
+  return said == all_but(1, 3, "") && std::chrono::steady_clock::now() - start < 9s;
 }
 
 static bool a_launch_that_goes_on_is_well() {
