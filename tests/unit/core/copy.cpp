@@ -25,9 +25,9 @@ TEST_CASE("copy_past_cache copies what memcpy copies") {
                     expected.begin() + static_cast<std::ptrdiff_t>(begin));
         kolo::detail::core::copy_past_cache(to.data() + begin, from.data() + source, bytes);
         kolo::detail::core::end_past_cache();
-        if (to != expected) FAIL("begin " << begin << ", source " << source << ", bytes " << bytes);
+        INFO("begin " << begin << ", source " << source << ", bytes " << bytes);
+        CHECK(to == expected);
       }
-  SUCCEED();
 }
 
 TEST_CASE("how large a cache is stands in a file, with its unit") {
