@@ -278,7 +278,9 @@ TEST_CASE("what nobody was told of stays unsaid when another communicator fails 
   const auto make = [&] { engine.emplace(memory, kolo::threads::transport::initialise(memory, shape), shape, 0); };
   make();
   const auto unsaid = engine->unsaid;
-  unsaid->keep(&*engine, {.code = kolo::errc::peer_left});
+  kolo::failure found;
+  found.code = kolo::errc::peer_left;
+  unsaid->keep(&*engine, found);
   make();
   engine->unsaid = unsaid;
   engine->says();
