@@ -272,6 +272,22 @@ TEST_CASE("a few mebibytes") {
         }) == "");
 }
 
+TEST_CASE("who has nothing for the others does not leave the board alone, however short the slots are") {
+  const std::size_t slot_bytes = GENERATE(4u, 15u, 16u);
+  CHECK(kolo::shm::launch(5,
+                          [](auto& comm) {
+                            const std::vector<int, kolo::shm::allocator<int>> heap(4, 0,
+                                                                                   kolo::shm::allocator<int>{comm});
+                            const std::vector<int> part(40, comm.rank());
+                            const std::vector<std::size_t> counts{0, 40, 40, 40, 40};
+                            std::vector<int> all(160);
+                            const auto in = comm.rank() == 0 ? std::span{heap.data(), 0} : std::span{part.data(), 40};
+                            kolo::allgather(comm, in, all, counts, kolo::one_shot{});
+                            return all[0] == 1 && all[159] == 4 ? 0 : 1;
+                          },
+                          {.timeout = std::chrono::seconds{10}, .slot_bytes = slot_bytes}) == 0);
+}
+
 TEST_CASE("more than caches hold") {
   CHECK(on_both(2, [](auto& comm, complaints& wrong) {
           const std::size_t n = 2'500'003 / shrink_most;

@@ -187,6 +187,13 @@ TEST_CASE(
           mine = mine.shrink();
           return "";
         }) == 0);
+  CHECK(kolo::shm::launch(3, [&](auto& comm) {
+          if (comm.rank() == 2) die();
+          (void)end_of([&] { kolo::barrier(comm); });
+          auto rest = comm.shrink();
+          (void)end_of([&] { comm.shrink(); });  // is refused: it was called before
+          kolo::barrier(rest);
+        }) == 0);
   common<std::atomic<int>> have_parts;
   CHECK(kolo::shm::launch(3, [&](auto& comm) {
           auto part = comm.split(0, 0);

@@ -567,6 +567,7 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
       CHECK(refuses([&] { shards.skip_step(); }));
       CHECK(refuses([&] { shards.step(); }));
       CHECK(refuses([&] { shards.share_values(); }));
+      CHECK(refuses([&] { kolo::load_sharded_checkpoint("/nowhere", shards); }));
     }
     shards.step();
     sharded_tensor<float> nothing{0};

@@ -326,6 +326,26 @@ TEST_CASE("a load gives up the step that is under way: behind its exchange, or i
   check({.leaves = 4}, 4, ends_pass);
 }
 
+TEST_CASE("a load while buckets are on their way is refused: the step behind it would update nothing") {
+  const folder here;
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 0.5}, mine.parameters()};
+    kolo::save_sharded_checkpoint(here.file(), optimizer);
+    mine.set_gradients(comm.rank(), 1);
+    optimizer.ready(0);
+    bool is_refused = false;
+    try {
+      kolo::load_sharded_checkpoint(here.file(), optimizer);
+    } catch (const kolo::error& e) {
+      is_refused = e.code() == kolo::errc::invalid_argument || e.code() == kolo::errc::peer_failed;
+    }
+    t.expect(is_refused);
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("a save removes what saves that were killed have left, and nothing else") {
   const folder here;
   const auto names = [&] {

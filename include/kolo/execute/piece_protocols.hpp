@@ -183,7 +183,7 @@ class piece_protocols : protected mismatch_checker<T> {
   bool is_lent(peer_stream& l) {
     constexpr std::size_t few_pieces = 4;
     const auto n = elements(l, 0);
-    if (pieces_ < few_pieces || !this->may_be_remote(n * element_bytes())) return false;
+    if (n == 0 || pieces_ < few_pieces || !this->may_be_remote(n * element_bytes())) return false;
     begin_lending();
     return remote_ref_of(l.lent_source, l, l.at, n).length != 0;
   }

@@ -66,14 +66,19 @@ communicator<T> communicator<T>::shrink(const options& o) {
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
   auto& went_on = engine_->unsaid->went_on;
-  went_on = false;
+  const bool had_gone_on = went_on.exchange(false);
   engine_->says();
   engine_->flight->fail();
-  communicator rest{
-      transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout) : transport().timeout())};
-  hand_down(rest);
-  went_on = true;
-  return rest;
+  try {
+    communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout)
+                                                                      : transport().timeout())};
+    hand_down(rest);
+    went_on = true;
+    return rest;
+  } catch (const error& e) {
+    if (e.code() == errc::invalid_argument) went_on = had_gone_on;  // it was refused, and what came before holds
+    throw;
+  }
 }
 
 template <class T>

@@ -132,6 +132,10 @@ class sharded_optimizer
     for (std::size_t i = 0; i < this->local_.size(); ++i) all += this->local_.tensor(i).elements;
     return all;
   }
+  /// Refuses a load that comes while buckets are on their way.
+  void expect_load() {
+    if (this->queue_.is_begun()) this->refuse("a checkpoint is loaded before the first ready, or after synchronize");
+  }
   /// Collective, after slices have been set: all ranks get all values. The step that is under way is given up.
   void share_values() {
     this->give_up_step();

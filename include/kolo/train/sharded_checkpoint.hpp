@@ -227,8 +227,8 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 /// save to this path; when all have, the root makes `path` name them, and removes the files of all other saves, those
 /// that were killed among them: whoever reads, also beside it, finds one whole checkpoint. A rank's local parameters
 /// are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves. Errors, on
-/// every rank: `mismatch` where ranks save under different names; `system` where one does not see rank 0's part within
-/// half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then as it was.
+/// every rank: `mismatch` where ranks save under different names; `system`, on the others `peer_failed`, where one does
+/// not see rank 0's part within half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
@@ -266,9 +266,11 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
 /// Where a save replaces the files meanwhile, those of the new one are read. Errors, on every rank: `system` where a
 /// file cannot be read, `invalid_argument` where it is none, of another model or rule, consists of parts of several
 /// saves, or has tensors that were not updated in every step and is read by a `sharded_optimizer`, which counts them
-/// together; values may then be partly set. Of elements the sizes are compared, and not the kinds.
+/// together; values may then be partly set. Of elements the sizes are compared, and not the kinds. `invalid_argument`,
+/// on the others `peer_failed`, between the first `ready` of a step and its exchange, or while a group is in use.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
+  optimizer.expect_load();
   detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());
   for (;;) {
     try {

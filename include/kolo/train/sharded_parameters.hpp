@@ -215,6 +215,11 @@ class sharded_parameters {
     for (const group& g : groups_) all += g.elements;
     return all;
   }
+  /// Refuses a load that comes while a group is in use.
+  void expect_load() {
+    take_back();
+    demand_no_use("a load");
+  }
   /// Collective, after slices have been set, while no group is in use: what was gathered before is not used any more,
   /// nor are gradients.
   void share_values() {
