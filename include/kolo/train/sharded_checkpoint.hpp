@@ -228,7 +228,8 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 /// that were killed among them: whoever reads, also beside it, finds one whole checkpoint. A rank's local parameters
 /// are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves. Errors, on
 /// every rank: `mismatch` where ranks save under different names; `system`, on the others `peer_failed`, where one does
-/// not see rank 0's part within half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then as it was.
+/// not see rank 0's part within half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then
+/// as it was.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
