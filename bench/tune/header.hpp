@@ -19,17 +19,20 @@ inline std::string number(double value) {
   std::snprintf(text, sizeof text, "%.3g", value);
   return text;
 }
+/// Six to a line, which has at most 120 columns.
 template <class Numbers>
 std::string numbers(const Numbers& values) {
   std::string text = "{";
-  for (const double v : values) text += (text.size() > 1 ? ", " : "") + number(v);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i == 0 ? "" : i % 6 == 0 ? ",\n       " : ", ") + number(values[i]);
   return text + "}";
 }
 inline std::string text_of(const kolo::tuning::row& r) {
+  const auto unless_0 = [](const char* name, double value) { return value == 0 ? "" : name + number(value) + ","; };
   return "    {.ranks = " + std::to_string(r.ranks) +
-         ", .runs_as = pattern::" + kolo::detail::adapt::pattern_names[static_cast<unsigned>(r.runs_as)] +
-         ", .round = " + number(r.round) + ", .hop = " + number(r.hop) + ", .duplex = " + number(r.duplex) +
-         ", .message = " + number(r.message) + ",\n     .bytes = " + numbers(r.bytes) +
+         ", .runs_as = pattern::" + kolo::detail::adapt::pattern_names[static_cast<unsigned>(r.runs_as)] + "," +
+         unless_0(" .round = ", r.round) + unless_0(" .hop = ", r.hop) + "\n    " + unless_0(" .duplex = ", r.duplex) +
+         unless_0(" .message = ", r.message) + " .bytes = " + numbers(r.bytes) +
          ",\n     .shared = " + numbers(r.shared) + ",\n     .combined = " + numbers(r.combined) + "},\n";
 }
 inline std::string text_of(const kolo::tuning::native_row& r) {
@@ -77,11 +80,11 @@ inline void write_header(const std::string& file, const kolo::tuning& shared_mem
                        "ranks than two they take turns.\n" +
                        definition("shared_memory", shared_memory) +
                        "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry "
-                       "messages and bring no table of their own.\n"
+                       "messages and bring no table of\n/// their own.\n"
                        "inline constexpr tuning messages{.rows = {{\n"
-                       "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06, .message = 1e-06,\n"
-                       "     .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .shared = {}, .combined = {5e-11, "
-                       "5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
+                       "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06,\n"
+                       "     .message = 1e-06, .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10},\n"
+                       "     .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
                        "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
                        "namespace kolo::inline KOLO_ABI::default_tuning\n");
 }
@@ -90,7 +93,8 @@ inline void write_header(const std::string& file, const kolo::tuning& shared_mem
 inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich, const kolo::tuning& openmpi) {
   write_file(file, head("Tables for the choice over MPI on one host", "bash bench/run.sh tune-mpi --record") +
                        "/// On one host of two cores: with more ranks than two they take turns.\n" +
-                       definition("mpich_one_host", mpich) + definition("openmpi_one_host", openmpi) +
+                       definition("mpich_one_host", mpich) + "/// Open MPI, of one host: as `mpich_one_host`.\n" +
+                       definition("openmpi_one_host", openmpi) +
                        "\n}  // namespace kolo::inline KOLO_ABI::default_tuning\n");
 }
 
