@@ -60,6 +60,21 @@ FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem"
 OUTSIDE = ("examples", "include/kolo/adapt")
 REACHES_IN = {"torch.hpp": {"AnyAlgorithm", "check_before_comparison", "engine"}, "chrome_trace.hpp": {"engine", "in_the_name_of", "share"}}
 ONLY_IN = {"mpi.h": "mpi/", "nccl.h": "cuda/nccl/"}
+# Who includes one of these uses a name of it that begins so, in std or with :: alone.
+USES = {
+    "algorithm": "adjacent_|all_of|any_of|binary_|clamp|copy|count|equal|fill|find|generate|includes|is_|iter_|lower_|max|merge|min|none_"
+    r"|nth_|\w*_heap|partition|remove|replace|reverse|rotate|search|set_|sort|stable_|swap_|transform|unique|upper_", "array": "array|to_array",
+    "atomic": "atomic|memory_order", "bit": r"bit_c|bit_w|bit_f|count[lr]_|endian|has_single|popcount|rot[lr]\b", "chrono": "chrono",
+    "cstdint": r"u?int\w*_t\b", "cstring": "mem[csm]|str[cnles]", "exception": "current_ex|exception|make_ex|rethrow|terminate|uncaught", "map": r"map\b",
+    "mutex": r"\w*mutex|\w*_lock|lock_|once_|call_",
+    "memory": "addressof|align|construct_|default_delete|destroy|enable_sh|make_|shared_|unique_|uninit|weak_", "optional": "nullopt|optional",
+    "span": "as_|span", "string": r"string\b|to_string|sto", "string_view": "string_view", "thread": r"\w*thread",
+    "tuple": "apply|forward_as|get|make_from|make_tuple|tie|tuple",
+    "type_traits": "add_|bool_c|common|conditional|decay|enable_if|false_type|has_|integral_c|invoke_r|is_|make_(?:un)?signed|remove_"
+    "|true_type|type_i|underlying|void_t",
+    "utility": "as_const|cmp_|declval|exchange|forward|get|in_place|index_|integer_|make_i|make_p|move|pair|piece|swap|tuple_|unreach",
+    "variant": "get|holds|monostate|variant|visit", "vector": "vector",
+}
 COMPILERS = r"__GNUC__|__clang__|_MSC_VER|__NVCC__|__CUDACC__|__CUDA_ARCH__|__INTEL"
 MACROS = 13
 LINES = 500
@@ -267,6 +282,8 @@ def header_faults(root):
                 yield f"{name}: includes \"{other}\"; write <kolo/...>"
             if other in FORBIDDEN:
                 yield f"{name}: includes <{other}>, which costs too much for a header"
+            if other in USES and not re.search(rf"(?:\bstd|(?<!\w))::(?:{USES[other]})", code):
+                yield f"{name}: includes <{other}> and uses no name of it"
             if other in ONLY_IN and not name.startswith(ONLY_IN[other]):
                 yield f"{name}: only {ONLY_IN[other]}* includes <{other}>"
             if other.startswith("kolo/"):
@@ -341,6 +358,7 @@ def self_test():
         ("does not exist", a, head + "#include <kolo/core/none.hpp>\n"),
         ("write <kolo/...>", a, head + '#include "b.hpp"\n'),
         ("costs too much", a, head + "#include <functional>\n"),
+        ("no name of it", a, head + "#include <vector>  // std::vector\n"),
         ("only mpi/*", a, head + "#include <mpi.h>\n"),
         ("leads to it", "include/kolo/view/c.hpp", head),
         ("reaches into kolo: detail::share", "include/kolo/adapt/a.hpp", head + "namespace detail {\nint mine;\n}  // namespace detail\nint a = detail::mine + kolo::detail::share();\n"),

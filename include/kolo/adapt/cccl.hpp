@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {

@@ -4,7 +4,6 @@
 
 #include <kolo/impl/engine.hpp>
 #include <kolo/observe/traced.hpp>
-#include <kolo/schedule/schedule.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <algorithm>

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <kolo/collective/entry.hpp>
-#include <kolo/transport/abilities.hpp>
-
-#include <array>
 
 namespace kolo::inline KOLO_ABI {
 

@@ -15,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <new>
-#include <string>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {

@@ -6,7 +6,6 @@
 #include <kolo/schedule/topology.hpp>
 #include <kolo/select/nodes_in_order.hpp>
 
-#include <string>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {

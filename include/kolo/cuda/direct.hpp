@@ -10,7 +10,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <memory>
 #include <type_traits>
 
 namespace kolo::inline KOLO_ABI {

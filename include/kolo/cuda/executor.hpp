@@ -4,7 +4,6 @@
 
 #include <kolo/cuda/elements.hpp>
 #include <kolo/cuda/runtime.hpp>
-#include <kolo/view/memory.hpp>
 
 #include <algorithm>
 

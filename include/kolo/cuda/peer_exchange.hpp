@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <utility>
 
 namespace kolo::inline KOLO_ABI::cuda {
 

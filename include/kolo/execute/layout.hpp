@@ -6,7 +6,6 @@
 #include <kolo/execute/collective_args.hpp>
 
 #include <algorithm>
-#include <string>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 

@@ -6,7 +6,6 @@
 #include <kolo/schedule/cost_model.hpp>
 
 #include <algorithm>
-#include <cstdint>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 

@@ -5,7 +5,6 @@
 #include <kolo/transport/abilities.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <new>

@@ -4,10 +4,8 @@
 
 #include <kolo/execute/calls.hpp>
 
-#include <exception>
 #include <memory>
 #include <string>
-#include <utility>
 
 namespace kolo::inline KOLO_ABI {
 

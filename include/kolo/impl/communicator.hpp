@@ -7,7 +7,6 @@
 #include <kolo/execute/engine.hpp>
 #include <kolo/transport/abilities.hpp>
 
-#include <chrono>
 #include <concepts>
 #include <memory>
 #include <string_view>

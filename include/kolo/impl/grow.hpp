@@ -10,7 +10,6 @@
 #include <kolo/transport/sentences.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>

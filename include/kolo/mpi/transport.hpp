@@ -12,7 +12,6 @@
 #include <kolo/transport/passed_on.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
-#include <bit>
 #include <exception>
 
 namespace kolo::inline KOLO_ABI::mpi {

@@ -11,7 +11,6 @@
 #include <concepts>
 #include <csignal>
 #include <cstdint>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>

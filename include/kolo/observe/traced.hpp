@@ -10,7 +10,6 @@
 #include <kolo/transport/abilities.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <utility>
 #include <vector>

@@ -7,7 +7,6 @@
 #include <kolo/reduce/traits.hpp>
 
 #include <concepts>
-#include <type_traits>
 
 namespace kolo::inline KOLO_ABI {
 

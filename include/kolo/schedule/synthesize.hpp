@@ -8,9 +8,7 @@
 #include <kolo/schedule/verify.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>

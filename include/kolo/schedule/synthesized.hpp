@@ -4,7 +4,6 @@
 
 #include <kolo/schedule/family.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>

@@ -15,10 +15,7 @@
 #include <kolo/select/question.hpp>
 #include <kolo/transport/abilities.hpp>
 
-#include <algorithm>
 #include <bit>
-#include <climits>
-#include <memory>
 #include <new>
 #include <span>
 

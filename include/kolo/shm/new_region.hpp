@@ -5,11 +5,9 @@
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/region.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 

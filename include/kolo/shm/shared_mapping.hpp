@@ -21,7 +21,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>

@@ -7,11 +7,8 @@
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/under_way.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
-#include <string>
-#include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 

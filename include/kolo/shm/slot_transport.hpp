@@ -19,9 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

@@ -10,10 +10,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <span>
-#include <string>
 #include <utility>
 #include <variant>
 #include <vector>

@@ -4,7 +4,6 @@
 
 #include <kolo/transport/transport.hpp>
 
-#include <algorithm>
 #include <map>
 #include <vector>
 

@@ -11,7 +11,6 @@
 #include <numeric>
 #include <optional>
 #include <span>
-#include <string>
 #include <thread>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
