@@ -98,7 +98,6 @@ NAMESPACES = {
     "execute": {"self"},
     "shm": {"shm", "threads"},
     "launch": {"shm", "threads"},
-    "transport": {"ability"},
     "schedule": {"where"},
     "select": {"default_tuning"},
     "impl": {"shm", "threads", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare

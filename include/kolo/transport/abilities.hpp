@@ -9,143 +9,73 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What `abilities` lists: for each a name, and whether T has it.
-namespace ability {
-/// Of a transport that can go on without ranks that have died.
-struct shrink {  // also where what it returns is a base of T, which inherits the list
-  template <class T>
-  static constexpr bool met = requires(T& t, std::chrono::nanoseconds timeout) {
-    t.shrink(timeout);
-  };
+/// What `abilities` lists: names of what a transport may do besides.
+enum class ability {
+  shrink,            ///< can go on without ranks that have died
+  grow,              ///< other ranks can join
+  flush,             ///< its sends wake nobody by themselves
+  checks,            ///< can be told to compare calls
+  recorder,          ///< its ranks see what others did last
+  exits,             ///< sees when a peer ends
+  identity,          ///< knows its ranks on other communicators, too
+  lending,           ///< peers write to its users' buffers
+  tuning,            ///< comes with a table of its costs
+  nodes,             ///< knows which ranks are near
+  oversubscription,  ///< sees when ranks share cores
+  clock,             ///< has a clock of its own
+  options,           ///< has options for each call
+  pipeline,          ///< says how many pieces are under way at once
+  runs,              ///< sends runs of memory without packing them
+  capture,           ///< is of a device, and its work can be captured
+  executor,          ///< its elements lie in a device's memory
+  host_transport,    ///< carries the host's bytes over another one
+  token,             ///< its barrier needs a byte of its memory
+  heap,              ///< hands out memory which peers address
+  board,             ///< has a place for each rank where all others read
+  refusal,           ///< cannot take every view
+  search,            ///< finds a rank by its identity
+  turns,             ///< its operations alternate with another one's
+  common_failure,    ///< fails together with another one
+  comparison,        ///< has calls compared elsewhere
 };
-/// Of a transport that other ranks can join.
-struct grow {  // as shrink
-  template <class T>
-  static constexpr bool met = requires(T& t, std::string_view meeting, std::chrono::nanoseconds timeout) {
-    t.grow(meeting, 1, timeout);
-  };
-};
-/// Of a transport whose sends wake nobody by themselves.
-struct flush {
-  template <class T>
-  static constexpr bool met = Flushable<T>;
-};
-/// Of a transport that can be told to compare calls.
-struct checks {
-  template <class T>
-  static constexpr bool met = ChecksCalls<T>;
-};
-/// Of a transport whose ranks see what others did last.
-struct recorder {
-  template <class T>
-  static constexpr bool met = Observable<T>;
-};
-/// Of a transport that sees when a peer ends.
-struct exits {
-  template <class T>
-  static constexpr bool met = SeesExits<T>;
-};
-/// Of a transport that knows its ranks on other communicators, too.
-struct identity {
-  template <class T>
-  static constexpr bool met = Identifiable<T>;
-};
-/// Of a transport to whose users' buffers peers write.
-struct lending {
-  template <class T>
-  static constexpr bool met = LendsBuffers<T>;
-};
-/// Of a transport that comes with a table of its costs.
-struct tuning {
-  template <class T>
-  static constexpr bool met = Tuned<T>;
-};
-/// Of a transport that knows which ranks are near.
-struct nodes {
-  template <class T>
-  static constexpr bool met = NodeAware<T>;
-};
-/// Of a transport that sees when ranks share cores.
-struct oversubscription {
-  template <class T>
-  static constexpr bool met = SeesOversubscription<T>;
-};
-/// Of a transport with a clock of its own.
-struct clock {
-  template <class T>
-  static constexpr bool met = SelfClocked<T>;
-};
-/// Of a transport with options for each call.
-struct options {
-  template <class T>
-  static constexpr bool met = TakesOptions<T>;
-};
-/// Of a transport that says how many pieces are under way at once.
-struct pipeline {
-  template <class T>
-  static constexpr bool met = Pipelined<T>;
-};
-/// Of a transport that sends runs of memory without packing them.
-struct runs {
-  template <class T>
-  static constexpr bool met = TakesRuns<T>;
-};
-/// Of a transport of a device whose work can be captured.
-struct capture {
-  template <class T>
-  static constexpr bool met = Capturable<T>;
-};
-/// Of a transport whose elements lie in a device's memory.
-struct executor {
-  template <class T>
-  static constexpr bool met = HasExecutor<T>;
-};
-/// Of a transport that carries the host's bytes over another one.
-struct host_transport {
-  template <class T>
-  static constexpr bool met = HasHostTransport<T>;
-};
-/// Of a transport whose barrier needs a byte of its memory.
-struct token {
-  template <class T>
-  static constexpr bool met = HasToken<T>;
-};
-/// Of a transport that hands out memory which peers address.
-struct heap {
-  template <class T>
-  static constexpr bool met = HasHeap<T>;
-};
-/// Of a transport with a place for each rank where all others read.
-struct board {
-  template <class T>
-  static constexpr bool met = HasBoard<T>;
-};
-/// Of a transport that cannot take every view.
-struct refusal {
-  template <class T>
-  static constexpr bool met = RefusesCalls<T>;
-};
-/// Of a transport that finds a rank by its identity.
-struct search {
-  template <class T>
-  static constexpr bool met = FindsRanks<T>;
-};
-/// Of a transport whose operations alternate with another one's.
-struct turns {
-  template <class T>
-  static constexpr bool met = TakesTurns<T>;
-};
-/// Of a transport that fails together with another one.
-struct common_failure {
-  template <class T>
-  static constexpr bool met = AdoptsFailures<T>;
-};
-/// Of a transport that has calls compared elsewhere.
-struct comparison {
-  template <class T>
-  static constexpr bool met = ComparesCalls<T>;
-};
-}  // namespace ability
+
+namespace detail::transport {
+/// Has T this ability?
+template <ability A, class T>
+constexpr bool is_met() {
+  // These two also where what they return is a base of T, which inherits the list.
+  if constexpr (A == ability::shrink) return requires(T & t, std::chrono::nanoseconds timeout) {
+      t.shrink(timeout);
+    };
+  if constexpr (A == ability::grow) return requires(T & t, std::string_view meeting, std::chrono::nanoseconds timeout) {
+      t.grow(meeting, 1, timeout);
+    };
+  if constexpr (A == ability::flush) return Flushable<T>;
+  if constexpr (A == ability::checks) return ChecksCalls<T>;
+  if constexpr (A == ability::recorder) return Observable<T>;
+  if constexpr (A == ability::exits) return SeesExits<T>;
+  if constexpr (A == ability::identity) return Identifiable<T>;
+  if constexpr (A == ability::lending) return LendsBuffers<T>;
+  if constexpr (A == ability::tuning) return Tuned<T>;
+  if constexpr (A == ability::nodes) return NodeAware<T>;
+  if constexpr (A == ability::oversubscription) return SeesOversubscription<T>;
+  if constexpr (A == ability::clock) return SelfClocked<T>;
+  if constexpr (A == ability::options) return TakesOptions<T>;
+  if constexpr (A == ability::pipeline) return Pipelined<T>;
+  if constexpr (A == ability::runs) return TakesRuns<T>;
+  if constexpr (A == ability::capture) return Capturable<T>;
+  if constexpr (A == ability::executor) return HasExecutor<T>;
+  if constexpr (A == ability::host_transport) return HasHostTransport<T>;
+  if constexpr (A == ability::token) return HasToken<T>;
+  if constexpr (A == ability::heap) return HasHeap<T>;
+  if constexpr (A == ability::board) return HasBoard<T>;
+  if constexpr (A == ability::refusal) return RefusesCalls<T>;
+  if constexpr (A == ability::search) return FindsRanks<T>;
+  if constexpr (A == ability::turns) return TakesTurns<T>;
+  if constexpr (A == ability::common_failure) return AdoptsFailures<T>;
+  if constexpr (A == ability::comparison) return ComparesCalls<T>;
+}
+}  // namespace detail::transport
 
 /// A transport has an ability when it has its members. A member whose name or type is not quite right is simply not
 /// there, and nobody would know; so a transport lists what it means to have, and its communicator does not compile
@@ -153,22 +83,22 @@ struct comparison {
 ///
 ///     struct my_transport {
 ///       using abilities = kolo::abilities<kolo::ability::shrink, kolo::ability::pipeline>;
-template <class... A>
+template <ability... A>
 struct abilities {
   template <class T>
-  static constexpr bool are_met_by = (A::template met<T> && ...);
+  static constexpr bool are_met_by = (detail::transport::is_met<A, T>() && ...);
 };
 
 namespace detail::transport {
 
-template <class T, class A>
+template <class T, ability A>
 struct listed {
-  static_assert(A::template met<T>,
+  static_assert(is_met<A, T>(),
                 "kolo: this transport lists an ability that it does not have: a member is missing, or has another "
                 "name or type than the ability's concept in kolo/transport/ability_concepts.hpp asks for");
   static constexpr bool is_there = true;
 };
-template <class T, class... A>
+template <class T, ability... A>
 constexpr bool check_abilities(abilities<A...>*) {
   return (true && ... && listed<T, A>::is_there);
 }
