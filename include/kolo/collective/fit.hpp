@@ -14,6 +14,7 @@
 #include <kolo/collective/scatter.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/schedule/direct.hpp>
+#include <kolo/schedule/family.hpp>
 #include <kolo/select/choose.hpp>
 
 #include <algorithm>
@@ -127,12 +128,6 @@ tuning::native_times fit_natively(C& comm) {
     seconds[i] = seconds[last] * (K == kind::barrier ? 1 : length(i) / length(last));
   return seconds;
 }
-template <class C, std::size_t... K>
-void fit_all_natively(C& comm, tuning& table, std::index_sequence<K...>) {
-  table.native = {};
-  table.native[0].ranks = comm.size();
-  ((table.native[0].seconds[K] = fit_natively<static_cast<kind>(K)>(comm)), ...);
-}
 
 /// Of all numbers of a table, in one order.
 template <class See>
@@ -231,8 +226,13 @@ tuning fit(C& comm) {
         {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large, pattern::rounds)},
         large);
   }
-  if constexpr (detail::select::HasNative<T>)
-    detail::collective::fit_all_natively(comm, table, std::make_index_sequence<tuning::kinds>{});
+  if constexpr (detail::select::HasNative<T>) {
+    table.native = {};
+    auto& row = table.native[0];
+    row.ranks = p;
+    detail::schedule::for_each_kind(
+        [&]<kind K>() { row.seconds[static_cast<std::size_t>(K)] = detail::collective::fit_natively<K>(comm); });
+  }
   comm.engine()->fitted = std::make_unique<const tuning>(table);
   return table;
 }

@@ -49,28 +49,12 @@ constexpr void for_each_family(F&& see) {
   see("two_level", two_level<>{});
 }
 
-namespace detail::schedule {
-template <kind K, class A, class F>
-constexpr void see_member(const A& family, F& see) {
-  if constexpr (FamilyFor<A, K>) see(schedule_of<K>(family));
-}
-}  // namespace detail::schedule
-
 /// Calls see(schedule) for every collective that the family has a schedule for.
 template <class A, class F>
 constexpr void for_each_schedule_of(const A& family, F&& see) {
-  using enum kind;
-  detail::schedule::see_member<allreduce>(family, see);
-  detail::schedule::see_member<reduce_scatter>(family, see);
-  detail::schedule::see_member<allgather>(family, see);
-  detail::schedule::see_member<broadcast>(family, see);
-  detail::schedule::see_member<reduce>(family, see);
-  detail::schedule::see_member<gather>(family, see);
-  detail::schedule::see_member<scatter>(family, see);
-  detail::schedule::see_member<alltoall>(family, see);
-  detail::schedule::see_member<scan>(family, see);
-  detail::schedule::see_member<exclusive_scan>(family, see);
-  detail::schedule::see_member<barrier>(family, see);
+  detail::schedule::for_each_kind([&]<kind K>() {
+    if constexpr (detail::schedule::FamilyFor<A, K>) see(schedule_of<K>(family));
+  });
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -5,64 +5,52 @@
 #include <kolo/schedule/schedule.hpp>
 
 #include <type_traits>
+#include <utility>
 
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// The schedule of kind K in the family A: the nested type that has the kind's name.
-template <kind K, class A>
-struct member_of {};
+/// The schedule of a kind in the family A: the nested type that has the kind's name.
+template <kind K>
+using kind_constant = std::integral_constant<kind, K>;
+template <class A>
+std::type_identity<typename A::allreduce> member(kind_constant<kind::allreduce>);
+template <class A>
+std::type_identity<typename A::reduce_scatter> member(kind_constant<kind::reduce_scatter>);
+template <class A>
+std::type_identity<typename A::allgather> member(kind_constant<kind::allgather>);
+template <class A>
+std::type_identity<typename A::broadcast> member(kind_constant<kind::broadcast>);
+template <class A>
+std::type_identity<typename A::reduce> member(kind_constant<kind::reduce>);
+template <class A>
+std::type_identity<typename A::gather> member(kind_constant<kind::gather>);
+template <class A>
+std::type_identity<typename A::scatter> member(kind_constant<kind::scatter>);
+template <class A>
+std::type_identity<typename A::alltoall> member(kind_constant<kind::alltoall>);
+template <class A>
+std::type_identity<typename A::scan> member(kind_constant<kind::scan>);
+template <class A>
+std::type_identity<typename A::exclusive_scan> member(kind_constant<kind::exclusive_scan>);
+template <class A>
+std::type_identity<typename A::barrier> member(kind_constant<kind::barrier>);
 
-template <class A>
-  requires ScheduleFor<typename A::allreduce, kind::allreduce>
-struct member_of<kind::allreduce, A> : std::type_identity<typename A::allreduce> {
-};
-template <class A>
-  requires ScheduleFor<typename A::reduce_scatter, kind::reduce_scatter>
-struct member_of<kind::reduce_scatter, A> : std::type_identity<typename A::reduce_scatter> {
-};
-template <class A>
-  requires ScheduleFor<typename A::allgather, kind::allgather>
-struct member_of<kind::allgather, A> : std::type_identity<typename A::allgather> {
-};
-template <class A>
-  requires ScheduleFor<typename A::broadcast, kind::broadcast>
-struct member_of<kind::broadcast, A> : std::type_identity<typename A::broadcast> {
-};
-template <class A>
-  requires ScheduleFor<typename A::reduce, kind::reduce>
-struct member_of<kind::reduce, A> : std::type_identity<typename A::reduce> {
-};
-template <class A>
-  requires ScheduleFor<typename A::gather, kind::gather>
-struct member_of<kind::gather, A> : std::type_identity<typename A::gather> {
-};
-template <class A>
-  requires ScheduleFor<typename A::scatter, kind::scatter>
-struct member_of<kind::scatter, A> : std::type_identity<typename A::scatter> {
-};
-template <class A>
-  requires ScheduleFor<typename A::alltoall, kind::alltoall>
-struct member_of<kind::alltoall, A> : std::type_identity<typename A::alltoall> {
-};
-template <class A>
-  requires ScheduleFor<typename A::scan, kind::scan>
-struct member_of<kind::scan, A> : std::type_identity<typename A::scan> {
-};
-template <class A>
-  requires ScheduleFor<typename A::exclusive_scan, kind::exclusive_scan>
-struct member_of<kind::exclusive_scan, A> : std::type_identity<typename A::exclusive_scan> {
-};
-template <class A>
-  requires ScheduleFor<typename A::barrier, kind::barrier>
-struct member_of<kind::barrier, A> : std::type_identity<typename A::barrier> {
-};
+template <kind K, class A>
+using member_of = typename decltype(member<A>(kind_constant<K>{}))::type;
 
 /// A family that can do K.
 template <class A, kind K>
 concept FamilyFor = requires {
-  typename member_of<K, A>::type;
+  requires ScheduleFor<member_of<K, A>, K>;
 };
+
+/// f.operator()<K>() for each kind that a family may have a schedule for.
+template <class F>
+constexpr void for_each_kind(F f) {
+  [&]<int... K>(std::integer_sequence<int, K...>) { (f.template operator()<kind{K}>(), ...); }
+  (std::make_integer_sequence<int, static_cast<int>(kind::barrier) + 1>{});
+}
 
 template <class A>
 concept Family = FamilyFor<A, kind::allreduce> || FamilyFor<A, kind::reduce_scatter> || FamilyFor<A, kind::allgather> ||
@@ -116,7 +104,7 @@ constexpr auto schedule_of(const A& algorithm) {
   if constexpr (Schedule<A>) {
     return algorithm;
   } else {
-    using S = typename detail::schedule::member_of<K, A>::type;
+    using S = detail::schedule::member_of<K, A>;
     if constexpr (!std::is_empty_v<A> && requires { S{algorithm}; }) return S{algorithm};
     else return S{};
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
+#include <kolo/schedule/family.hpp>
 #include <kolo/select/choose.hpp>
 
 #include <cstdio>
@@ -187,21 +188,14 @@ Stream& operator<<(Stream& out, const explanation& e) {
 template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();
-  switch (k) {
-    case kind::allreduce: return detail::select::explain_kind<kind::allreduce>(e, bytes, o);
-    case kind::reduce_scatter: return detail::select::explain_kind<kind::reduce_scatter>(e, bytes, o);
-    case kind::allgather: return detail::select::explain_kind<kind::allgather>(e, bytes, o);
-    case kind::broadcast: return detail::select::explain_kind<kind::broadcast>(e, bytes, o);
-    case kind::reduce: return detail::select::explain_kind<kind::reduce>(e, bytes, o);
-    case kind::gather: return detail::select::explain_kind<kind::gather>(e, bytes, o);
-    case kind::scatter: return detail::select::explain_kind<kind::scatter>(e, bytes, o);
-    case kind::alltoall: return detail::select::explain_kind<kind::alltoall>(e, bytes, o);
-    case kind::scan: return detail::select::explain_kind<kind::scan>(e, bytes, o);
-    case kind::exclusive_scan: return detail::select::explain_kind<kind::exclusive_scan>(e, bytes, o);
-    case kind::barrier: return detail::select::explain_kind<kind::barrier>(e, 1, o);
-    default: break;
-  }
-  detail::core::throw_error(errc::invalid_argument, {"nothing is chosen in a ", name(k), ": it is its own algorithm"});
+  if (k > kind::barrier)
+    detail::core::throw_error(errc::invalid_argument,
+                              {"nothing is chosen in a ", name(k), ": it is its own algorithm"});
+  explanation found;
+  detail::schedule::for_each_kind([&]<kind K>() {
+    if (K == k) found = detail::select::explain_kind<K>(e, K == kind::barrier ? 1 : bytes, o);
+  });
+  return found;
 }
 
 }  // namespace kolo::inline KOLO_ABI
