@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The boards of a region: what a rank says to all others alike is written once, where all of them read it.
+// The boards of a region: a rank writes data that is the same for all others once, and all of them read it there.
 #pragma once
 
 #include <kolo/shm/region.hpp>
@@ -13,8 +13,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// A rank that has a board; models HasBoard. Calls on boards are numbered, and all ranks take part in each. A line or
-/// buffer of the board is written again when all have read what it held.
+/// A rank that has a board; models HasBoard. Calls on boards are numbered, and all ranks take part in each. A rank
+/// reuses a line or buffer of its board once all ranks have read it.
 class board_member : public shm_member {
  public:
   std::size_t board_bytes() const { return shape_.board_bytes(); }
@@ -41,7 +41,7 @@ class board_member : public shm_member {
   }
 
   void end_board(bool all_posted) {
-    if (all_posted) return void(read_by_all_ = ended_++);  // who posts in a call has ended all before it
+    if (all_posted) return void(read_by_all_ = ended_++);  // a rank that posts has ended all calls before it
     boards_read_by(base_.get(), shape_, rank_).store(++ended_, std::memory_order_release);
     notify_of_read_board();
   }
@@ -50,8 +50,8 @@ class board_member : public shm_member {
   using shm_member::shm_member;
 
  private:
-  /// Has everybody read all calls but the last `ahead`, so that this rank may write over what it wrote then? Else
-  /// `behind` has not.
+  /// Whether all ranks have read all calls but the last `ahead`, so that this rank may reuse the line or buffer of an
+  /// older one. If not, `behind` is set to a rank that has not.
   [[gnu::noinline]] bool find_readers(std::uint64_t ahead, int& behind) {
     auto least = ended_;
     for (int peer = 0; peer < size(); ++peer) {
@@ -71,7 +71,7 @@ class board_member : public shm_member {
   }
 
   std::uint64_t ended_ = 0, read_by_all_ = 0;  ///< calls
-  bool awaits_ = false;                        ///< has said that it waits until all have read its board
+  bool awaits_ = false;                        ///< whether it is counted among `awaited_readers`
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A group of ranks that share memory, threads or processes, as whoever calls on it knows it: by name, and by what may
-// be said about it.
+// The public names of a group of ranks that share memory, threads or processes: its communicator and its options.
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
@@ -13,16 +12,16 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::shm {
 
-/// What may be said when a group of ranks that share memory is made; equal on all ranks.
+/// The options of a new group of ranks that share memory; equal on all ranks.
 struct group_options {
   std::chrono::nanoseconds timeout{
-      std::chrono::minutes{5}};  ///< of every operation that names none, and of the ranks' meeting
-  int ranks_per_node = 0;        ///< 0: all ranks share one node; else groups that stand for nodes
+      std::chrono::minutes{5}};  ///< of every operation that sets none, and of the rendezvous
+  int ranks_per_node = 0;        ///< 0: all ranks share one node; else groups of this size act as nodes
   std::size_t slot_bytes = 0;    ///< the largest piece; an element must fit; 0: 4 to 64 KiB, by the ranks and L2
   bool checked = false;          ///< see observe/checked.hpp
 };
 
-/// What may be said with one call.
+/// The options of one call.
 struct call_options {
   std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
 };
@@ -49,18 +48,18 @@ inline constexpr bool detail::execute::is_in_library<detail::shm::slot_transport
 namespace threads {
 /// The transport of threads: slots in the memory of the process.
 using transport = detail::shm::slot_transport<detail::shm::private_mapping>;
-/// What `kolo::threads::run` hands to each thread.
+/// The communicator that `kolo::threads::run` passes to each thread.
 using communicator = kolo::communicator<transport>;
-/// What is said once, when the ranks are started, equal on all of them: `.timeout` of every operation that names none
-/// (5 minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups that stand for nodes; 0: all share one),
-/// `.slot_bytes` (the largest piece; 0: 64 KiB among few ranks, 4 KiB at least among many).
+/// Set once, when the ranks are started, equal on all of them: `.timeout` of every operation that sets none (5
+/// minutes), `.checked` (as KOLO_CHECKED=1), `.ranks_per_node` (groups of this size act as nodes; 0: all share one),
+/// `.slot_bytes` (the largest piece; 0: 64 KiB among few ranks, at least 4 KiB among many).
 using options = detail::shm::group_options;
 }  // namespace threads
 
 namespace shm {
 /// The transport of processes of one host: slots in shared memory.
 using transport = detail::shm::slot_transport<detail::shm::shared_mapping>;
-/// What `kolo::shm::launch` and `kolo::shm::world` make.
+/// The communicator that `kolo::shm::launch` and `kolo::shm::world` make.
 using communicator = kolo::communicator<transport>;
 /// As `threads::options`.
 using options = detail::shm::group_options;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory that peers address directly, for containers: what one rank allocates by itself, at any time and of any size.
+// Memory that peers address directly, for containers: each rank allocates it alone, at any time and in any size.
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
@@ -17,7 +17,7 @@ namespace detail::shm {
 using resource_pointer = std::shared_ptr<std::pmr::memory_resource>;
 
 inline resource_pointer ordinary_memory() { return {std::shared_ptr<void>{}, std::pmr::new_delete_resource()}; }
-/// impl/memory.hpp
+/// Defined in impl/memory.hpp.
 template <class T>
 resource_pointer heap_under(execute::engine<T>& e);
 
@@ -25,23 +25,23 @@ resource_pointer heap_under(execute::engine<T>& e);
 
 namespace shm {
 
-/// Memory that the peers of this rank address directly, so that collectives read and write large tensors where they
-/// lie. Not collective. A rank has one heap, also for the communicators that are split off; it lives as long as a
-/// communicator, an allocator or a pointer like this one. Any thread may use it. Blocks are aligned to 64 bytes at
-/// least. A block beyond 64 KiB takes memory as it is touched, and none any more when it is freed; smaller ones are
-/// kept for reuse. Where there is no such memory (`ulimit -f`, a small /dev/shm), and where all memory is addressed
-/// directly anyhow, as among threads, it is ordinary memory. Before: no thread of this process allocates here while
-/// another one forks. Errors, of its `allocate`  std::bad_alloc.
+/// Memory that the peers of this rank address directly, so that collectives read and write large tensors in place. Not
+/// collective. A rank has one heap, which communicators split off share; it lives as long as a communicator, an
+/// allocator or a pointer like this one. Any thread may use it. Blocks are aligned to at least 64 bytes. A block of
+/// more than 64 KiB takes memory as it is touched and returns it when it is freed; smaller ones are kept for reuse. If
+/// there is no such memory (`ulimit -f`, a small /dev/shm), or all memory is addressed directly anyway, as among
+/// threads, it is ordinary memory. Before: no thread of this process allocates here while another one forks. Errors, of
+/// its `allocate`  std::bad_alloc.
 template <Communicator C>
 std::shared_ptr<std::pmr::memory_resource> heap(const C& comm) {
   return detail::shm::heap_under(*comm.engine());
 }
 
 /// `std::vector<float, kolo::shm::allocator<float>> gradient(n, kolo::shm::allocator<float>{comm})` lies in the heap of
-/// its rank. Made from nothing, it allocates ordinary memory: a tensor in such memory is sent as well, but through the
-/// transport's own. A container keeps its memory's kind when it is copied to, and takes over the other's when it is
-/// moved to or swapped. Errors, of `allocate`  those of the heap; std::bad_array_new_length: n elements have more bytes
-/// than can be counted.
+/// its rank. Default-constructed, it allocates ordinary memory: collectives accept a tensor there too, but copy it
+/// through the transport's slots. Copy assignment keeps a container's allocator; move assignment and swap take over the
+/// other one's. Errors, of `allocate`  those of the heap; std::bad_array_new_length: n elements have more bytes than
+/// can be counted.
 template <class T>
 class allocator {
  public:
@@ -56,15 +56,15 @@ class allocator {
   explicit allocator(const C& comm) : heap_{shm::heap(comm)} {}
   template <class U>
   allocator(const allocator<U>& other) noexcept : heap_{other.resource()} {}
-  allocator(const allocator&) noexcept = default;  // also moves: what is moved from stays what it was
+  allocator(const allocator&) noexcept = default;  // also moves: the source stays valid
   allocator& operator=(const allocator&) noexcept = default;
 
-  /// n elements, aligned to 64 bytes at least.
+  /// n elements, aligned to at least 64 bytes.
   T* allocate(std::size_t n) {
     if (n > ~std::size_t{0} / sizeof(T)) throw std::bad_array_new_length{};
     return static_cast<T*>(heap_->allocate(n * sizeof(T), alignment));
   }
-  /// Gives back what `allocate(n)` returned; any thread may, also after the communicator's end.
+  /// Frees what `allocate(n)` returned; from any thread, also after the communicator is gone.
   void deallocate(T* p, std::size_t n) noexcept { heap_->deallocate(p, n * sizeof(T), alignment); }
 
   /// The heap that it allocates from.

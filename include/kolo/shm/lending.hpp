@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pieces by reference: the regions that a peer has referred to, and what was taken back from a peer that had stopped.
+// Pieces by reference: the regions that a peer has referred to, and the pieces revoked from a peer that had stopped.
 #pragma once
 
 #include <kolo/shm/mapping.hpp>
@@ -12,12 +12,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// A region that a peer has referred to, as it is mapped here.
+/// A region that a peer has referred to, as it is mapped in this process.
 struct lent_region {
   std::uint64_t region = 0, length = 0;
   std::shared_ptr<std::byte> memory{};
 
-  /// Where that is here. Pieces mostly lie in the region of the piece before.
+  /// The address of `r` in this process. Consecutive pieces mostly lie in the same region, so it stays mapped.
   template <Mapping Memory>
   std::byte* resolve(Memory& in, const remote_ref& r, std::size_t bytes) {
     if constexpr (!MapsWhenReferred<Memory>) {
@@ -33,23 +33,23 @@ struct lent_regions {
   lent_region from{}, back{};
 };
 
-/// A piece whose memory was taken back from a peer that had stopped in the middle of it.
+/// A piece that was revoked because the peer had stopped in the middle of it.
 struct revoked_piece {
   std::shared_ptr<std::byte> region;  ///< where `at` lies
   slot* at;
-  const indirect* where;  ///< by the shape of that region
+  const indirect* where;  ///< laid out by the shape of that region
   const std::atomic<std::uint64_t>* released;
   std::uint64_t number;
   const rank_state* holder;
 
-  /// False: the peer has gone on and let go, or it has ended.
+  /// False: the peer has resumed and released the piece, or it has ended.
   bool is_held() const {
     return at->claimed.load(std::memory_order_acquire) == claim_state::revoked &&
            released->load(std::memory_order_acquire) <= number && !holder->is_gone();
   }
 
-  /// Can the peer still write to memory of this rank? Not where it has let go, or has ended; and not where the memory
-  /// could be secluded.
+  /// Whether the peer can still write to memory of this rank: not after it has released the piece or ended, and not if
+  /// the memory could be secluded.
   template <Mapping Memory>
   bool is_in_use(const Memory& memory) const {
     if constexpr (Secluding<Memory>) {

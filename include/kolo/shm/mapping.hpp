@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What memory is to ranks that address it together, and the one that the threads of a process share.
+// The concept of memory that several ranks address, and its model for the threads of one process.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -23,15 +23,15 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// A memory that several members map, region by region.
 ///
-/// * `reserve(n)`: a new region of at least n bytes, page-aligned and zero; never 0, never given twice
-/// * `map(r, n)`: the first n bytes of region r, here; the same bytes for all who map it; unmapped with the last copy
-/// * `seal(r)`: said once, when all who will ever map r have done so: from then on r lives as long as it is mapped
-/// * `discard(r, n)`: said when nobody uses r any more, and may be said again: its memory goes back to the system
-/// * `make_remote_ref(p, n)`: n bytes at p, as the others may be told of them; nothing if p is memory of this member
+/// * `reserve(n)`: a new region of at least n bytes, page-aligned and zero; never 0, never returned twice
+/// * `map(r, n)`: the first n bytes of region r; the same bytes for all that map it; unmapped with the last copy
+/// * `seal(r)`: called once, after every member that will ever map r has done so: r then lives as long as it is mapped
+/// * `discard(r, n)`: called when no member uses r any more, possibly more than once: returns its memory to the system
+/// * `make_remote_ref(p, n)`: how the other members can refer to n bytes at p; empty if p is memory of this member
 ///   alone
 ///
-/// Laws: regions are disjoint, also when reserved at the same moment; what is not touched takes no memory; a handle may
-/// be copied, and all copies are one memory; every member function may be called from any thread.
+/// Laws: regions are disjoint, also when reserved at the same moment; untouched bytes take no memory; a handle may be
+/// copied, and all copies are one memory; every member function may be called from any thread.
 template <class M>
 concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::size_t bytes) {
   { m.reserve(bytes) } -> std::same_as<std::uint64_t>;
@@ -41,21 +41,22 @@ concept Mapping = std::copyable<M> && requires(M& m, std::uint64_t region, std::
   { m.make_remote_ref(std::declval<const std::byte*>(), bytes) } -> std::same_as<remote_ref>;
 };
 
-/// A Mapping whose members are processes, so that one of them may be stopped in the middle of anything.
+/// A Mapping whose members are processes, so that one of them may be stopped at any point.
 ///
-///   begin_lending()   from now on, until end_lending(), this member refers others to its memory; several may do so at
-///                     once
-///   seclude(f, n)     nobody else writes to those n bytes from now on, whoever was told of them; false: that cannot be
+///   begin_lending()   until end_lending(), this member refers others to its memory; such spans may overlap
+///   seclude(f, n)     no other member writes to those n bytes from now on, even one that was referred to them; false:
+///                     not possible
 template <class M>
 concept Secluding = requires(const M& m, remote_ref r, std::size_t bytes) {
   m.begin_lending(), m.end_lending();
   { m.seclude(r, bytes) } -> std::same_as<bool>;
 };
 
-/// A Mapping that maps a region when this member is referred to it. Another one has a `resolve(f, n)`: where it is.
+/// A Mapping that maps a region when another member refers to it. Any other Mapping has `resolve(f, n)`, which returns
+/// the address.
 ///
-///   expect_inside(f, n)   throws where n bytes from f on are not in its region
-///   window_of(f)          all of the region, here; it stays mapped as long as this is held
+///   expect_inside(f, n)   throws if the n bytes from f on are not inside its region
+///   window_of(f)          the whole region; it stays mapped as long as the pointer is held
 template <class M>
 concept MapsWhenReferred = requires(const M& m, remote_ref r, std::size_t bytes) {
   M::expect_inside(r, bytes);
@@ -64,7 +65,7 @@ concept MapsWhenReferred = requires(const M& m, remote_ref r, std::size_t bytes)
 
 inline std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-/// `bytes` rounded up to whole pages, at least one; refused when no machine could address it.
+/// `bytes` rounded up to whole pages, at least one; throws for more than any machine could address.
 inline std::size_t whole_pages(std::size_t bytes) {
   if (bytes > std::size_t{1} << 46) {
     core::throw_error(errc::out_of_resources, {bytes, " bytes of memory were asked for, more than can be addressed"});
@@ -83,8 +84,8 @@ inline std::size_t whole_pages(std::size_t bytes) {
   return {static_cast<std::byte*>(address), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 
-/// Memory that the threads of one process share. Until `seal` a region is kept alive here, afterwards by those who map
-/// it.
+/// Memory that the threads of one process share. Until `seal` this object keeps a region alive, afterwards those that
+/// map it do.
 class private_mapping {
  public:
   std::uint64_t reserve(std::size_t bytes) {
@@ -107,7 +108,7 @@ class private_mapping {
   }
 
   void seal(std::uint64_t region) const {
-    std::shared_ptr<std::byte> last;  // unmapped after the lock is let go
+    std::shared_ptr<std::byte> last;  // unmapped after the lock is released
     const std::lock_guard lock{state_->mutex};
     if (const auto found = state_->regions.find(region); found != state_->regions.end())
       last = std::move(found->second.held);
@@ -115,7 +116,7 @@ class private_mapping {
 
   void discard(std::uint64_t region, std::size_t) const { seal(region); }
 
-  /// Threads address all that their process does.
+  /// Threads of one process share its address space.
   static remote_ref make_remote_ref(const std::byte* data, std::size_t) {
     return {0, 1, reinterpret_cast<std::uintptr_t>(data)};
   }

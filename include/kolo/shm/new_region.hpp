@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Regions in the hands of who makes them: where that fails halfway, their memory is given back.
+// New regions, owned by the rank that makes them: if that fails halfway, their memory is returned.
 #pragma once
 
 #include <kolo/shm/mapping.hpp>
@@ -11,12 +11,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// A region that was reserved, as it is mapped here.
+/// A region that was reserved, as it is mapped in this process.
 struct new_region {
   std::uint64_t number = 0;
   std::shared_ptr<std::byte> base{};
 
-  /// Errors, of the memory  then no region is kept.
+  /// Errors, of the memory  the region is then discarded.
   template <Mapping Memory, class... How>
   new_region(Memory& memory, std::size_t bytes, How... how) : number{memory.reserve(bytes)} {
     try {
@@ -28,8 +28,8 @@ struct new_region {
   }
 };
 
-/// The region of a group, in the hands of the rank that makes it for all. When it goes, who has not come never does.
-/// Where all others have left then, the region is given back.
+/// The region of a group, owned by the rank that makes it for all. When this object goes, a rank that has not come yet
+/// never will. If all ranks that came have left by then, the region is discarded.
 template <Mapping Memory>
 class group_region {
  public:
@@ -46,7 +46,7 @@ class group_region {
   }
 
   std::uint64_t number() const { return made_.number; }
-  /// Ranks from `first` on may come as long as they live.
+  /// The ranks from `first` on may still come after this object is gone.
   void may_be_late(int first) { members_ = first; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks that reach each other by some transport agree with their neighbours where to meet for another one.
+// How ranks that already share one transport agree with the ranks of their node where to set up another one.
 #pragma once
 
 #include <kolo/os/descriptor.hpp>
@@ -18,7 +18,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// What a process shares with those that it can meet: the kernel, and what the kernel shows of processes and sockets.
+/// Identifies the processes that this one can share memory with: the kernel, and its namespaces of processes and
+/// sockets.
 struct host_mark {
   std::uint64_t kernel = 0, processes = 0, sockets = 0;
   friend bool operator==(const host_mark&, const host_mark&) = default;
@@ -38,7 +39,7 @@ inline host_mark this_host() {
   return m;
 }
 
-/// How a rank's part of something ended.
+/// How a rank's part of a collective step ended.
 struct report {
   bool has_failed = false;
   failure what{};
@@ -53,11 +54,11 @@ report report_of(F f) {
   }
 }
 
-/// The ranks of one node, as one of them sees it.
+/// The ranks of one node, as seen by one of them.
 class node_group {
  public:
-  /// Collective over `all`, for `operation`. Errors, on all of them  what the first rank's `prepare()` throws;
-  /// invalid_argument: a node's ranks do not share a host.
+  /// Collective over `all`, for `operation`. Errors, on all ranks  what `prepare()` throws on the first rank where it
+  /// throws; invalid_argument: a node's ranks do not share a host.
   template <Transport T, class Prepare>
   node_group(T& all, const char* operation, Prepare prepare) : operation_{operation} {
     std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
@@ -92,8 +93,8 @@ class node_group {
   int size() const { return static_cast<int>(members_.size()); }
   const std::string& rendezvous_name() const { return name_; }
 
-  /// Collective over `all`: throws on all of them what the first rank reports that has failed, and of who did not come
-  /// only where nothing else is reported.
+  /// Collective over `all`: throws the failure of the first rank that reports one, on all ranks; a timeout only if no
+  /// rank reports anything else.
   template <Transport T>
   void compare(T& all, report mine) const {
     std::vector<unsigned char> failed(static_cast<std::size_t>(all.size()));
@@ -113,7 +114,7 @@ class node_group {
     bool has_failed = false;
   };
 
-  /// Once it is known that somebody has failed: only then the reports, which are long, go to all.
+  /// Called once a rank is known to have failed: the reports are long, so they are exchanged only then.
   template <Transport T>
   void throw_first(T& all, const report& mine) const {
     std::vector<report> reports(static_cast<std::size_t>(all.size()));

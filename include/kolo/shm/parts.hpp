@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One region of which every rank has a part that all ranks address.
+// One region in which every rank has a part, and all ranks address all parts.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -18,7 +18,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// It ends with the last rank that drops it; a copy by fork is no rank's.
+/// Released when the last rank drops it; a copy that a fork made does not count.
 struct parts {
   std::shared_ptr<std::byte> owner;
   std::size_t stride;
@@ -26,7 +26,7 @@ struct parts {
 };
 
 /// Collective: a part of `bytes`, zero and page-aligned, for each rank. Errors  invalid_argument: ranks ask for
-/// different lengths; out_of_resources: for more than can be addressed.
+/// different lengths; out_of_resources: more than can be addressed.
 template <class Transport, Mapping Memory>
 parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   struct request {
@@ -34,7 +34,8 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
   };
   const int rank = transport.rank();
   std::vector<request> all(static_cast<std::size_t>(transport.size()));
-  // What cannot be addressed is refused behind the comparison: those that ask for less would wait for this rank.
+  // A length that cannot be addressed is rejected after the comparison: ranks that ask for less would wait for this
+  // one.
   const bool fits = bytes <= (std::size_t{1} << 46) / (all.size() + 1);
   const auto stride = fits ? (bytes + region_page - 1) / region_page * region_page : 0;
   const auto total = region_page + stride * all.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where things lie in the memory that the ranks of one communicator share.
+// The layout of the memory that the ranks of one communicator share.
 #pragma once
 
 #include <kolo/core/rank.hpp>
@@ -23,7 +23,7 @@ inline constexpr std::size_t region_page = 4096;
 /// The most spare buffers that each rank of a pair owns at first.
 inline constexpr std::size_t most_spares = 2;
 
-// Beyond these, where things lie in a region would be no number of 64 bits.
+// Beyond these, offsets in a region would exceed 64 bits.
 inline constexpr int most_ranks = 16 * 1024;
 inline constexpr std::size_t most_slot_bytes = std::size_t{1} << 32;
 
@@ -38,23 +38,23 @@ constexpr std::size_t checked_slot_bytes(std::size_t bytes) {
   return bytes;
 }
 
-/// Who reads a short piece fetches the line of the one that comes so many later. Where its writer is ahead, the line
-/// comes in time: among 4 ranks on 2 far cores a small reduce takes three quarters of the time. Where it is not, the
-/// line is here already, as it was read last, and stays until its writer takes it.
+/// The reader of a short piece prefetches the line of the piece that comes this many later. If its writer is ahead, the
+/// line arrives in time: among 4 ranks on 2 far cores a small reduce takes three quarters of the time. If not, the line
+/// is in the cache already, as it was read last, and stays there until its writer takes it.
 inline constexpr std::uint64_t far_ahead = 8;
 
-/// What must be known to find anything in a region; equal on all ranks.
+/// All that is needed to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
   int ranks_per_node = 0;                  ///< 0: all ranks share one node
-  std::uint32_t slots = 4;                 ///< for each ordered pair: pieces of any length that may be under way
-  std::uint32_t lines = 32;                ///< the same of short pieces, which lie in their lines; not less than slots
-  std::uint32_t spares = most_spares;      ///< that each rank of a pair owns at first; with one, who is ahead waits
-  std::uint32_t board_lines = 64;          ///< of a rank: short posts by which it may be ahead of its readers
-  std::uint32_t board_buffers = 4;         ///< the same of longer posts; of either there are two at least
-  int buffers_from = core::few_ranks + 1;  ///< ranks; the boards of fewer have lines only
+  std::uint32_t slots = 4;                 ///< per ordered pair: pieces of any length in flight
+  std::uint32_t lines = 32;                ///< the same of short pieces, which lie in their lines; >= slots
+  std::uint32_t spares = most_spares;      ///< that each rank of a pair owns at first; with 1, the rank ahead waits
+  std::uint32_t board_lines = 64;          ///< per rank: short posts by which it may be ahead of its readers
+  std::uint32_t board_buffers = 4;         ///< the same of longer posts; at least two of either
+  int buffers_from = core::few_ranks + 1;  ///< with fewer ranks, boards have lines only
   std::size_t slot_bytes = 64 * 1024;      ///< payload of a slot
-  std::size_t cache_bytes = 0;             ///< of a core, by which a slot is so long; 0: the user has said how long
+  std::size_t cache_bytes = 0;             ///< of a core; sets the length of a slot; 0: the user has set it
   int cores = 1;                           ///< that ranks may share
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};
   bool checked = false;
@@ -71,28 +71,28 @@ struct region_shape {
     share_memory();
   }
 
-  /// The longest payload of an exchange. A pair's halves swap after each exchange, so where long and short payloads
-  /// alternate, the end of a long one goes into lines that the peer, not this rank, has read last. Of a longer payload
-  /// a spare buffer, which does not alternate, costs less.
+  /// The longest payload of an exchange. A pair's halves swap after each exchange, so if long and short payloads
+  /// alternate, the end of a long one is written to lines that the peer, not this rank, has read last. For a longer
+  /// payload a spare buffer, which does not alternate, costs less.
   constexpr std::size_t exchange_bytes() const {
     constexpr std::size_t most = 2 * 1024;
     return slot_bytes < most ? slot_bytes : most;
   }
-  /// The longest piece that a reply comes back for. What the ranks of a core have under way at once fits into its
-  /// cache: of 8 ranks on 2 cores with caches of 1 MiB, allreduce from 1 MiB on took 0.6 to 0.8 of the time that it
-  /// takes in whole slots. Not shorter than half a usual slot: by reference that took 1.1 to 1.4 times as long.
+  /// The longest piece that gets a reply. All such pieces of the ranks of one core fit into its cache together: of 8
+  /// ranks on 2 cores with caches of 1 MiB, allreduce from 1 MiB on took 0.6 to 0.8 of the time that it takes in whole
+  /// slots. Not shorter than half a usual slot: by reference that took 1.1 to 1.4 times as long.
   constexpr std::size_t round_trip_bytes() const {
     constexpr std::size_t least = 32 * 1024;
     if (cache_bytes == 0 || ranks == 1) return slot_bytes;
     return std::min(slot_bytes, std::max(least, cache_bytes / pieces_of_core()));
   }
-  /// How many of those one rank may have under way to another. Where ranks take turns, and two to each peer are more
-  /// than the cache of a core holds, one, which lies where the one before it lay. From 256 KiB on, allreduce of 8, 12
-  /// and 16 ranks on 2 cores took 0.55 to 0.85 of the time; among 3 ranks it would take 1.3 times as long.
+  /// How many of those one rank may have in flight to another. If ranks take turns on a core, and two pieces to each
+  /// peer are more than its cache holds: one, which reuses the place of the one before. From 256 KiB on, allreduce of
+  /// 8, 12 and 16 ranks on 2 cores took 0.55 to 0.85 of the time; among 3 ranks it would take 1.3 times as long.
   constexpr std::uint32_t round_trip_slots() const {
     return cache_bytes != 0 && ranks > cores && cache_bytes / 2 < pieces_of_core() * round_trip_bytes() ? 1 : slots;
   }
-  /// The longest that goes on a board, in its line or in a buffer.
+  /// The longest payload of a board, in its line or in a buffer.
   constexpr std::size_t board_bytes() const {
     return ranks < buffers_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
   }
@@ -101,7 +101,7 @@ struct region_shape {
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
   constexpr std::size_t bytes() const;
 
-  /// What the user has said of slots.
+  /// The slot length that the user has set; 0: none.
   constexpr std::size_t said_slot_bytes() const { return cache_bytes == 0 ? slot_bytes : 0; }
 
   constexpr region_shape with_ranks(int other) const {
@@ -123,23 +123,23 @@ struct region_shape {
   }
 
  private:
-  /// That the ranks of a core send, of one to each peer.
+  /// The pieces that the ranks of one core have in flight, at one to each peer.
   constexpr std::size_t pieces_of_core() const {
     return static_cast<std::size_t>(((ranks - 1) / cores + 1) * (ranks - 1));
   }
 
-  /// Who runs ahead of a peer stops when all lines are full. Ranks that take turns on a core then change more often: 8
-  /// ranks on 2 cores took 1.6 times as long for a small reduce with 32 lines as with 256. So there are up to 256 where
-  /// 2 MB hold those of all pairs, or 200 kB those of at most 4 ranks.
+  /// A rank that runs ahead of a peer stops when all lines are full. Ranks that share a core then switch more often: 8
+  /// ranks on 2 cores took 1.6 times as long for a small reduce with 32 lines as with 256. So there are up to 256 if
+  /// the lines of all pairs fit in 2 MB, or in 200 kB for at most 4 ranks.
   ///
-  /// Where the user has not said how long a slot is: a piece of each peer fits into a core's cache, and 4 ranks share
-  /// 5 MB at most, fewer than 64 ranks 70 MB, 64 ranks 64 MB. A second spare buffer, a fourth and a third slot give way
-  /// before pieces become shorter, lines after that: of 16 ranks on 2 cores alltoall and allgather of 1 MiB took 1.3 to
-  /// 1.4 times as long in pieces of half the length.
+  /// If the user has not set the slot length: a piece of each peer fits into a core's cache, and the region takes at
+  /// most 5 MB for 4 ranks, 70 MB for fewer than 64 ranks, 64 MB from 64 ranks on. A second spare buffer and the fourth
+  /// and third slot are given up before pieces become shorter, lines after that: of 16 ranks on 2 cores alltoall and
+  /// allgather of 1 MiB took 1.3 to 1.4 times as long in pieces of half the length.
   constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
     const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
-    const bool all_are_short = cache_bytes == 0 && slot_bytes <= line_bytes;  // so the user wants these few slots
+    const bool all_are_short = cache_bytes == 0 && slot_bytes <= line_bytes;  // the user wants exactly these slots
     lines = ranks > 64 || all_are_short ? slots : 256;
     while (lines > 32 && pairs() * lines * 128 > (ranks <= 4 ? 200'000u : 2'000'000u)) lines /= 2;
     if (cache_bytes == 0) return;
@@ -153,7 +153,7 @@ struct region_shape {
   }
 };
 
-/// Where things begin in a region of this shape, in this order, and how far apart those of a kind are, in bytes.
+/// The offsets of the parts of a region of this shape, in this order, and the strides of those that repeat, in bytes.
 struct region_places : region_shape {
   static constexpr std::size_t states_at = 1024;
   std::size_t slot_stride, exchange_stride, board_stride;
@@ -190,21 +190,20 @@ constexpr std::size_t region_shape::bytes() const { return region_places{*this}.
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
 struct region_header {
-  alignas(128) std::atomic<std::uint32_t> failed{
-      0};  ///< the rank that has said the first failure, plus 1; 0: there is none
+  alignas(128) std::atomic<std::uint32_t> failed{0};  ///< the rank that reported the first failure, plus 1; 0: none
   alignas(128) std::atomic<std::uint32_t> left{0};
   alignas(128) std::atomic<std::uint32_t> awaited_readers{0};  ///< ranks that wait until all have read their board
-  alignas(128) std::atomic<std::uint64_t> successor{0};        ///< the region where the survivors go on; 0: not agreed
+  alignas(128) std::atomic<std::uint64_t> successor{0};        ///< region of the survivors; 0: not agreed
   alignas(128) std::atomic<std::uint64_t> growth{0};  ///< how the last `grow` here has ended (see `growth_end`)
-  std::atomic<std::uint32_t> is_whole{0};  ///< of a region that has grown out of another one: all have come to stay
-  region_shape shape{};                    ///< for who comes without knowing it
+  std::atomic<std::uint32_t> is_whole{0};             ///< of a region made by `grow`: all have come to stay
+  region_shape shape{};                               ///< for ranks that attach without knowing it
 };
 
-/// How a `grow` has ended. Who says it first, says it for all members; with its number among those of the communicator
-/// it is one word.
+/// How a `grow` has ended. The first rank that sets it decides for all members; with the number of this `grow` on the
+/// communicator it fits in one word.
 struct growth_end {
   errc code{};    ///< errc{}: all have come; peer_failed: the members' communicator has failed meanwhile
-  int rank = -1;  ///< because of whom they have not
+  int rank = -1;  ///< the rank that caused the failure
 
   std::uint64_t as_word(std::uint32_t number) const {
     return std::uint64_t{number} << 32 | static_cast<std::uint64_t>(code) << 24 | static_cast<std::uint64_t>(rank + 1);
@@ -219,17 +218,17 @@ struct alignas(128) rank_state {
   os::eventcount event;
   os::process_id id{};
   std::atomic<std::uint32_t> asks_to_shrink{0};
-  std::atomic<std::uint64_t> thread{0};  ///< of that process, by a number that no other one has had; 0: it has not come
-  std::int32_t former = 0;               ///< of a region that succeeds another one: this rank's number there, plus 1
+  std::atomic<std::uint64_t> thread{0};  ///< its number, never reused in that process; 0: not come
+  std::int32_t former = 0;               ///< in a successor region: this rank's number in the old one, plus 1
 
-  /// Has it ended, or left? Not where it is still to come.
+  /// Whether it has ended or left. False for a rank that is still to come.
   bool is_gone() const {
     const auto is = present.load(std::memory_order_acquire);
     return is == presence::here ? !os::is_alive(id) : is != presence::expected;
   }
 };
 
-/// What a rank has to say, before it tries to be the first who says anything: nobody waits for one that is stopped
+/// A rank writes its failure here before it tries to be the first to report one: no rank waits for one that is stopped
 /// while it writes.
 struct alignas(128) said_failure {
   failure what;
@@ -239,22 +238,22 @@ struct alignas(128) edge_credit {
   std::atomic<std::uint64_t> released{0};
 };
 
-/// Who may touch memory that a piece refers to. The peer has to take it; until then its owner may cancel it. From a
-/// peer that has taken it and has stopped there, its owner takes it back: `cancelled` where what the peer may still
-/// write goes elsewhere, else `revoked`, until the peer lets go. Either way the peer finds out before it counts the
+/// Who may touch memory that a piece refers to. The peer must claim it; until then its owner may cancel it. If a peer
+/// has stopped after its claim, the owner takes the piece back: `cancelled` if the peer's later writes cannot reach the
+/// owner's memory, else `revoked`, until the peer releases it. Either way the peer finds out before it counts the
 /// piece.
 enum class claim_state : std::uint32_t { offered = 0, claimed, cancelled, revoked };
 
-/// The line of a piece. A payload of at most 96 bytes lies in it; else it says where the payload lies.
+/// The line of a piece. It holds a payload of at most 96 bytes, or the place of a longer one.
 struct alignas(128) slot {
   std::atomic<std::uint64_t> number{0};
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::atomic<claim_state> claimed{claim_state::offered};
-  std::uint8_t buffer = 0;  ///< the payload lies in this one, counted from 1, or would if it were not elsewhere
-  bool has_source = false;  ///< the payload lies where `indirect_of` says
-  bool has_reply = false;   ///< what comes back is written where `indirect_of` says
-  std::uint8_t spare = 0;  ///< the payload lies in this one of the pair's spare buffers, counted from 1; 0: it does not
+  std::uint8_t buffer = 0;  ///< the payload's buffer, counted from 1, also if a reference replaces the payload
+  bool has_source = false;  ///< `indirect_of` gives the payload's address
+  bool has_reply = false;   ///< the reply is written where `indirect_of` specifies
+  std::uint8_t spare = 0;   ///< the payload lies in this spare buffer of the pair, counted from 1; 0: in none
   std::byte* payload() { return reinterpret_cast<std::byte*>(this) + 32; }
 };
 
@@ -268,7 +267,7 @@ inline rank_state& state_of(std::byte* base, int rank) {
 inline failure& failure_of(std::byte* base, const region_places& s, int rank) {
   return reinterpret_cast<said_failure*>(base + s.failures_at)[rank].what;
 }
-/// Of two different ranks.
+/// `from` and `to` differ.
 inline std::size_t pair_index(const region_shape& s, int from, int to) {
   return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks - 1) +
          static_cast<std::size_t>(to - (to > from ? 1 : 0));
@@ -282,7 +281,7 @@ inline transport::flight_recorder& recorder_of(std::byte* base, const region_pla
 inline slot& slot_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
   return reinterpret_cast<slot*>(base + s.lines_at)[pair_index(s, from, to) * s.lines + number % s.lines];
 }
-/// Of what does not go into the line: the n-th of the pair's `slots` buffers, counted from 1.
+/// The n-th of the pair's `slots` buffers, counted from 1, for payloads that do not fit in a line.
 inline std::byte* buffer_of(std::byte* base, const region_places& s, int from, int to, std::size_t n) {
   return base + s.slots_at + (pair_index(s, from, to) * s.slots + n - 1) * s.slot_stride;
 }
@@ -293,7 +292,7 @@ inline std::byte* spare_of(std::byte* base, const region_places& s, int a, int b
   return base + s.spares_at + (pair * s.spares + which % s.spares) * s.slot_stride;
 }
 
-/// Those of a pair that one of its ranks owns, the one that it has read last on top.
+/// The spare buffers of a pair that one of its ranks owns, the one read last on top.
 class spares_owned {
  public:
   spares_owned() = default;
@@ -309,11 +308,11 @@ class spares_owned {
   std::uint8_t which_[2 * most_spares]{}, count_ = 0;
 };
 
-/// Behind a buffer.
+/// The references of a piece, stored at the end of its buffer.
 inline indirect& indirect_of(std::byte* buffer, const region_places& s) {
   return *reinterpret_cast<indirect*>(buffer + s.slot_stride - 128);
 }
-/// A pair's two halves: even exchanges write their own, odd ones the other's.
+/// A pair's two halves: even exchanges write to the half of `from`, odd ones to that of `to`.
 inline slot& exchange_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
   const auto half = number % 2 == 0 ? pair_index(s, from, to) : pair_index(s, to, from);
   return *reinterpret_cast<slot*>(base + s.exchanges_at + half * s.exchange_stride);
@@ -323,38 +322,37 @@ inline slot& board_line(std::byte* base, const region_places& s, int rank, std::
   return reinterpret_cast<slot*>(
       base + s.board_lines_at)[static_cast<std::size_t>(rank) * s.board_lines + number % s.board_lines];
 }
-/// Where what that rank says is written: in the line, if there is room.
+/// Where that rank's board payload is written: in the line if it fits.
 inline std::byte* board_payload(std::byte* base, const region_places& s, int rank, std::uint64_t number,
                                 std::size_t bytes) {
   if (bytes <= s.line_bytes) return board_line(base, s, rank, number).payload();
   return base + s.board_buffers_at +
          (static_cast<std::size_t>(rank) * s.board_buffers + number % s.board_buffers) * s.board_stride;
 }
-/// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: where all post, a
-/// rank's next post says that it has ended the call before.
+/// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: if all post, a
+/// rank's next post implies that it has ended the call before.
 inline std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const region_places& s, int rank) {
   return reinterpret_cast<edge_credit*>(base + s.boards_at)[rank].released;
 }
 
-/// Zeroed memory already is a region in which nothing has happened, except for the head and the boards. Slots are not
-/// touched.
+/// Zeroed memory already is an unused region, except for the header and the ranks' states. Slots are not touched.
 inline void construct_region(std::byte* base, const region_shape& s) {
   std::construct_at(&head_of(base))->shape = s;
   for (int r = 0; r < s.ranks; ++r) std::construct_at(&state_of(base, r));
 }
 
-/// That rank does not come, so it counts as one that has left. False: it has come, or that was said before.
+/// Marks a rank that will not come as one that has left. False: it has come, or was marked before.
 inline bool does_not_come(std::byte* base, int rank) {
   auto expected = presence::expected;
   const bool is_first = state_of(base, rank).present.compare_exchange_strong(expected, presence::dead);
   if (is_first) head_of(base).left.fetch_add(1, std::memory_order_acq_rel);
   return is_first;
 }
-/// Nobody uses the region any more.
+/// No rank uses the region any more.
 inline bool all_have_left(std::byte* base, int ranks) {
   return head_of(base).left.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(ranks);
 }
-/// Has that rank come, whether or not it is still there?
+/// Whether that rank has come, even if it is gone since.
 inline bool has_come(std::byte* base, int rank) {
   return state_of(base, rank).present.load(std::memory_order_acquire) != presence::expected;
 }

@@ -21,13 +21,13 @@
 namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory
-/// from when it is touched until it is given back; then it is not used again, so that where a peer still looks at it,
-/// nothing else is. Not for several threads at once.
+/// from the first touch until it is freed; it is never used again, so a peer that still reads it reads nothing else.
+/// Not thread-safe.
 class shared_pages : public std::pmr::memory_resource {
  public:
   explicit shared_pages(shared_mapping memory) : memory_{std::move(memory)} {}
 
-  /// False in a process that the owner has forked: there the pages can be used, but are not its to give back.
+  /// False in a process that the owner has forked: it may use the pages, but does not free them.
   bool is_owner() const { return owner_ == ::getpid(); }
   bool holds(const void* p) const {
     return std::any_of(stretches_.begin(), stretches_.end(), [p](const stretch& s) { return s.holds(p); });
@@ -36,12 +36,12 @@ class shared_pages : public std::pmr::memory_resource {
  private:
   static constexpr std::size_t shortest = 64 << 20,
                                longest = std::size_t{64} << 30;  // of address space, which costs nothing
-  static constexpr std::size_t shortest_eager = 1 << 20;         // where it does
+  static constexpr std::size_t shortest_eager = 1 << 20;         // if it takes memory
   struct stretch {
     std::uint64_t region;
     std::size_t length;
     std::shared_ptr<std::byte> memory;
-    std::size_t carved, live;  ///< bytes that were handed out, and those of them that have not come back
+    std::size_t carved, live;  ///< bytes handed out, and those of them not yet freed
     bool holds(const void* p) const { return memory.get() <= p && p < memory.get() + length; }
   };
 
@@ -63,7 +63,8 @@ class shared_pages : public std::pmr::memory_resource {
     return p;
   }
 
-  /// Each as long as all others together, so they stay few; where so much cannot be had, only what is needed.
+  /// Each as long as all others together, so there are few; if the system does not have that much, only the length
+  /// needed.
   void add_stretch(std::size_t least) {
     std::size_t others = memory_.is_eager() ? shortest_eager : shortest;
     for (const stretch& s : stretches_) others += s.length;
@@ -97,14 +98,14 @@ class shared_pages : public std::pmr::memory_resource {
   ::pid_t owner_ = ::getpid();
 };
 
-/// What `kolo::shm::heap` hands out for processes: small blocks share pages and are kept for the next ones, large ones
-/// have their own. A process that a rank forks finds its parent's blocks here, frees none of them, and allocates
-/// ordinary memory.
+/// The resource that `kolo::shm::heap` returns for processes: small blocks share pages and are kept for reuse, large
+/// ones have their own pages. A process that a rank forks finds its parent's blocks here, frees none of them, and
+/// allocates ordinary memory.
 class shared_heap : public std::pmr::memory_resource {
  public:
   explicit shared_heap(shared_mapping memory) : pages_{std::move(memory)} {}
   ~shared_heap() override {
-    if (!pages_.is_owner()) (void)blocks_.release();  // what it keeps lies among the blocks
+    if (!pages_.is_owner()) (void)blocks_.release();  // the pool's own bookkeeping lies among the blocks
   }
 
  private:
@@ -118,7 +119,7 @@ class shared_heap : public std::pmr::memory_resource {
       if (pages_.is_owner())
         return is_small(bytes, alignment) ? blocks_->allocate(rounded(bytes, alignment), alignment)
                                           : pages_.allocate(bytes, alignment);
-    } catch (const error&) {  // no more of it is to be had
+    } catch (const error&) {  // shared memory is exhausted
     }
     return std::pmr::new_delete_resource()->allocate(bytes, alignment);
   }
@@ -133,7 +134,7 @@ class shared_heap : public std::pmr::memory_resource {
   }
 
   static bool is_small(std::size_t bytes, std::size_t alignment) { return std::max(bytes, alignment) <= largest_block; }
-  /// The blocks of a pool lie side by side, so they are aligned if their size is a multiple of it.
+  /// The blocks of a pool are contiguous, so they are aligned if their size is a multiple of the alignment.
   static std::size_t rounded(std::size_t bytes, std::size_t alignment) {
     return (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   }
@@ -147,6 +148,6 @@ class shared_heap : public std::pmr::memory_resource {
 inline resource_pointer heap_of(const shared_mapping& memory) { return std::make_shared<shared_heap>(memory); }
 inline resource_pointer heap_of(const private_mapping&) {
   return ordinary_memory();
-}  // threads address all that there is
+}  // threads address all memory of the process
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory that processes share, through a file without a name.
+// Memory that processes share, through an unnamed file.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -37,17 +37,17 @@ struct segment_header {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Where the bytes that processes share may lie.
+/// Where the shared bytes may lie.
 enum class backing {
-  automatic,  ///< in a memfd, which no mount limits; where there is none, in /dev/shm
+  automatic,  ///< in a memfd, which no mount limits; without memfd, in /dev/shm
   dev_shm     ///< in an unnamed file in /dev/shm
 };
 
-/// Whether others map a region as well, or address it only where they were referred to.
+/// `common`: others map the region as well; `alone`: others address it only by references.
 enum class ownership { common, alone };
 
-/// Memory that processes share: a file without a name, which ends with the last process that holds it, however that
-/// ends. It reaches other processes by fork or through a Unix socket; regions are offsets in the file.
+/// Memory that processes share: an unnamed file, which ends with the last process that holds it, however that process
+/// ends. Other processes get it by fork or through a Unix socket; regions are offsets in the file.
 class shared_mapping {
  public:
   [[gnu::cold, gnu::noinline]] explicit shared_mapping(backing where = backing::automatic)
@@ -96,7 +96,7 @@ class shared_mapping {
     return first;
   }
 
-  /// `whose`: others are told of this region by references, or map it too.
+  /// `whose`: whether others map this region too, or only get references to it.
   [[gnu::cold, gnu::noinline]] std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes,
                                                               ownership whose = ownership::common) const {
     const std::size_t length = whole_pages(bytes);
@@ -111,7 +111,7 @@ class shared_mapping {
     std::shared_ptr<std::byte> memory;
     try {
       memory = mapped();
-    } catch (const error&) {  // others' regions are mapped again when they are asked for
+    } catch (const error&) {  // others' regions are mapped again on demand
       const std::lock_guard lock{state_->mutex};
       if (std::exchange(state_->pinned, 0) == 0) throw;
       for (window& w : state_->windows) w.pinned.reset();
@@ -137,8 +137,8 @@ class shared_mapping {
     if (bytes > r.length || r.offset > r.length - bytes)
       throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
   }
-  /// All of that region, as it is mapped here. Others' regions stay mapped until there is no room for another one, and
-  /// those that were given back until what is mapped so has doubled.
+  /// The whole region of `r`, as it is mapped in this process. Others' regions stay mapped until address space runs
+  /// out, and freed ones until the total of pinned bytes has doubled.
   /// Errors  mismatch: it does not lie in this segment.
   std::shared_ptr<std::byte> window_of(const remote_ref& r) const {
     if (auto here = find(r)) return here;
@@ -160,21 +160,20 @@ class shared_mapping {
 
   void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
 
-  // Memory that a peer may still write to when it goes on (see Secluding).
+  // Memory that a peer may still write to when it resumes (see Secluding).
 
   void begin_lending() const noexcept { state_->lending.fetch_add(1, std::memory_order_relaxed); }
   void end_lending() const noexcept { state_->lending.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// The pages of those bytes become this process's alone, and keep what they hold, also what other threads write there
-  /// meanwhile: they are mapped as private ones, of which the kernel makes a copy when they are written. Nobody is
-  /// referred to them any more. Not where the region is others' too, and not while anything is lent: it might lie on
-  /// the same pages.
+  /// Makes the pages of those bytes private to this process, with their contents, including writes of other threads
+  /// meanwhile: they are remapped MAP_PRIVATE, and the kernel copies them when they are written. No peer is referred to
+  /// them any more. Fails if others map the region too, or if anything is lent: it might lie on the same pages.
   [[gnu::cold, gnu::noinline]] bool seclude(const remote_ref& r, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const window* found = nullptr;
     for (const window& w : state_->windows)
       if (!found && w.region == r.region && !w.memory.expired()) found = &w;
-    if (!found) return true;  // it was given back
+    if (!found) return true;  // it was freed
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
     const auto page = page_size();
     const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
@@ -189,7 +188,7 @@ class shared_mapping {
     if (::mmap(begin, end - first, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd(),
                static_cast<off_t>(r.region + first)) == MAP_FAILED)
       return state_->secluded.pop_back(), false;
-    for (auto* p = begin; p < begin + (end - first); p += page) {  // what is exchanged with itself is written
+    for (auto* p = begin; p < begin + (end - first); p += page) {  // an exchange of a value with itself is a write
       auto* const byte = reinterpret_cast<unsigned char*>(p);
       auto same = __atomic_load_n(byte, __ATOMIC_RELAXED);
       while (!__atomic_compare_exchange_n(byte, &same, same, true, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
@@ -198,7 +197,7 @@ class shared_mapping {
     return true;
   }
 
-  /// That memory is not used any more, nor asked for.
+  /// That memory was freed: it is not used any more.
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
@@ -206,7 +205,7 @@ class shared_mapping {
   }
 
  private:
-  static constexpr std::size_t least_pinned = std::size_t{256} << 20;  ///< bytes; so few are not worth a look
+  static constexpr std::size_t least_pinned = std::size_t{256} << 20;  ///< bytes; fewer are not worth checking
   struct stretch {
     std::byte* begin;
     std::size_t length;
@@ -224,9 +223,9 @@ class shared_mapping {
     std::shared_ptr<std::byte> first_page;
     segment_header* header = nullptr;
     std::mutex mutex;
-    std::vector<window> windows;                         ///< all that is mapped here
-    std::size_t pinned = 0, most_pinned = least_pinned;  ///< bytes of what is: now, and before somebody looks
-    std::vector<stretch> secluded{};                     ///< pages that are not the file's any more
+    std::vector<window> windows;                         ///< all that is mapped in this process
+    std::size_t pinned = 0, most_pinned = least_pinned;  ///< bytes; now, and before a search for freed ones
+    std::vector<stretch> secluded{};                     ///< private pages, no longer those of the file
     std::atomic<int> lending{0};
   };
 
@@ -238,7 +237,7 @@ class shared_mapping {
     return {};
   }
 
-  /// What was given back holds nothing in the file.
+  /// A freed region holds no data in the file.
   bool is_hole(const window& w) const {
     const auto next = ::lseek(fd(), static_cast<off_t>(w.region), SEEK_DATA);
     return next < 0 ? errno == ENXIO : static_cast<std::uint64_t>(next) >= w.region + w.length;
@@ -250,7 +249,7 @@ class shared_mapping {
   }
 
   static detail::os::descriptor in_memory() {
-    constexpr unsigned not_executable = 8;  // MFD_NOEXEC_SEAL: newer kernels may insist, older ones do not know it
+    constexpr unsigned not_executable = 8;  // MFD_NOEXEC_SEAL: newer kernels may require it, older ones reject it
     int fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | not_executable);
     if (fd < 0 && errno == EINVAL) fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0) {
@@ -277,8 +276,8 @@ class shared_mapping {
                                " bytes, with those of groups that have gone, and `ulimit -f` allows ", limit.rlim_cur});
   }
 
-  /// Makes the file reach at least to first + length. Both ways only ever lengthen it, so they need no lock that a
-  /// process could die with. Lazily: a zero is written at the end, and its page given back.
+  /// Makes the file at least first + length bytes long. Both calls only ever lengthen it, so they need no lock, which a
+  /// process could die with. Lazily: writes a zero at the end and returns its page.
   [[gnu::cold, gnu::noinline]] void grow(std::uint64_t first, std::uint64_t length, bool eager) const {
     const auto begin = static_cast<off_t>(first), size = static_cast<off_t>(length);
     int failed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank's presence in a region: it comes, says the first failure and hears of it, waits, notices who is gone, and
-// leaves.
+// A rank's membership of a region: it comes, reports the first failure or learns of it, waits, detects ranks that are
+// gone, and leaves.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -28,8 +28,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// What a Transport is, but for `split`. What the ranks send each other lies in the same region, and is not known here:
-/// who publishes something says `notify(peer)`, and `flush` wakes those.
+/// All of Transport except `split`. The messages of the ranks lie in the same region, but their layout is not known
+/// here: a rank that publishes something calls `notify(peer)`, and `flush` wakes those peers.
 class shm_member {
  public:
   int rank() const { return rank_; }
@@ -38,13 +38,13 @@ class shm_member {
   std::chrono::nanoseconds timeout() const { return shape_.timeout; }
   bool is_checked() const { return shape_.checked; }
 
-  /// What that rank did last; null where the memory is not for such things.
+  /// The last operations of that rank; null if the memory is not recorded.
   std::shared_ptr<transport::flight_recorder> recorder(int r) const {
     if (!is_recorded_) return nullptr;
     return {base_, &recorder_of(base_.get(), shape_, r)};
   }
 
-  // Failure: the first one stays.
+  // Failure: the first one is kept.
 
   const failure* failed() const {
     const auto by = head().failed.load(std::memory_order_acquire);
@@ -60,7 +60,7 @@ class shm_member {
     return *failed();
   }
 
-  /// The thread that came as that rank, if it has come.
+  /// The thread that is that rank, if it has come.
   rank_identity who(int r) const {
     const auto& its = state_of_rank(r);
     const auto thread = its.thread.load(std::memory_order_acquire);
@@ -70,7 +70,7 @@ class shm_member {
 
   // Waiting.
 
-  /// Wakes whoever sleeps for what has been published since the last time.
+  /// Wakes the ranks that sleep waiting for something published since the last flush.
   void flush() {
     if (to_notify_ == 0 && !has_read_board_) return;
     os::eventcount::fence_before_notify();
@@ -81,11 +81,11 @@ class shm_member {
         if (r != rank_) state_of_rank(r).event.notify();
   }
 
-  /// A microsecond's worth; none where whoever is awaited may need this core.
+  /// About a microsecond; none if the awaited rank may need this core.
   int first_looks() const { return oversubscribed_ ? 0 : 32; }
   void relax(backoff& p, const wait_context& s) {
     flush();
-    if (p.spins == 0) p.polls = 0;  // others' looks are not counted
+    if (p.spins == 0) p.polls = 0;  // polls before the first call here do not count
     const int poll = p.polls++;
     if (poll == 0) p.spins = oversubscribed_ ? 1 : spins_.begin();
     spins_.polled(poll);
@@ -120,7 +120,7 @@ class shm_member {
     const bool sure = std::exchange(p.suspicious, false);
     for (int r = 0; r < size(); ++r) {
       if (!is_gone(r, s.peer)) continue;
-      p.suspicious = true;  // it may have done its part before: look once more
+      p.suspicious = true;  // it may have done its part before: poll once more
       if (!sure) continue;
       const bool left = state_of_rank(r).present.load(std::memory_order_acquire) == presence::left;
       give_up(left ? errc::peer_left : errc::peer_died, s.with_peer(r), waited,
@@ -128,7 +128,7 @@ class shm_member {
     }
   }
 
-  /// Has that rank ended; or left, if it is awaited?
+  /// Whether that rank has ended; or left, if it is the awaited one.
   bool is_gone(int r, int awaited) const {
     if (r == rank_) return false;
     switch (state_of_rank(r).present.load(std::memory_order_acquire)) {
@@ -139,9 +139,9 @@ class shm_member {
     }
   }
 
-  // What is said of ranks before they come, and when they cannot say it themselves.
+  // Set on behalf of ranks, before they come or when they cannot do it themselves.
 
-  /// A fresh region for a communicator of that shape. One rank does it; the others attach by its number.
+  /// A fresh region for a communicator of that shape. One rank makes it; the others attach by its number.
   template <Mapping Memory>
   [[gnu::cold, gnu::noinline]] static std::uint64_t initialise(Memory& memory, const region_shape& shape) {
     const new_region made{memory, shape.bytes()};
@@ -149,7 +149,7 @@ class shm_member {
     return made.number;
   }
 
-  /// Who the ranks are, where that is known before they attach.
+  /// Enters the processes of the ranks, if they are known before the ranks attach.
   template <Mapping Memory>
   static void introduce(Memory& memory, std::uint64_t region, const region_shape& shape,
                         const std::vector<os::process_id>& members) {
@@ -160,12 +160,12 @@ class shm_member {
     }
   }
 
-  /// What a parent says to the others when it sees a rank die, and what a rank says that does not come. Who has left
-  /// before has done its part.
+  /// Called by a parent that sees a rank die, and by a rank that does not come. A rank that has left before has done
+  /// its part.
   template <Mapping Memory>
   [[gnu::cold, gnu::noinline]] static void announce_death(Memory& memory, std::uint64_t region,
                                                           const region_shape& shape, int rank) {
-    const auto base = memory.map(region, region_places{shape}.failures_at);  // there may be no room for all of it
+    const auto base = memory.map(region, region_places{shape}.failures_at);  // there may be no memory for all of it
     auto& present = state_of(base.get(), rank).present;
     if (present.load(std::memory_order_acquire) == presence::left) return;
     present.store(presence::dead, std::memory_order_release);
@@ -174,27 +174,27 @@ class shm_member {
 
   // Growing.
 
-  /// Of the `grow` that is under way: how has it ended? Nothing: it has not.
+  /// How the `grow` in progress has ended; empty: it has not.
   std::optional<growth_end> growth() const {
     const auto word = head().growth.load(std::memory_order_acquire);
     if (word >> 32 != grows_) return std::nullopt;
     return growth_end::of_word(word);
   }
-  /// It ends so, unless somebody has said before how it does.
+  /// Ends it this way, unless a rank has ended it before.
   void end_growth(const growth_end& end) {
     auto before = head().growth.load(std::memory_order_acquire);
     while (before >> 32 != grows_)
       if (head().growth.compare_exchange_weak(before, end.as_word(grows_), std::memory_order_acq_rel))
         return wake_all(base_.get(), size());
   }
-  /// Said by the members of the group that this one has grown out of: it holds.
+  /// Called by the members of the group that this one has grown out of: all have come, and the group is valid.
   void confirm() {
     head().is_whole.store(1, std::memory_order_release);
     wake_all(base_.get(), size());
   }
 
  protected:
-  /// `base`: the region as it is mapped here.
+  /// `base`: the region as it is mapped in this process.
   [[gnu::cold, gnu::noinline]] shm_member(std::shared_ptr<std::byte> base, const region_shape& shape, int rank,
                                           bool is_recorded)
       : shape_{shape},
@@ -202,14 +202,14 @@ class shm_member {
         base_{std::move(base)},
         oversubscribed_{os::usable_cores() < shape.ranks},
         is_recorded_{is_recorded} {}
-  /// Once, when it is whole: the others see that it has come.
+  /// Called once, when it is complete: the others see that it has come.
   void come() {
     state_of_rank(rank_).id = os::this_process();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
     has_been_counted_ =
         state_of_rank(rank_).present.exchange(presence::here, std::memory_order_acq_rel) == presence::dead;
   }
-  /// It is a part of those, who have come: it has no more cores than they leave it.
+  /// This group is a subset of `all`, whose ranks have come: it has no more cores than they leave it.
   void share_cores_of(shm_member& all) {
     if (!all.knows_cores_) all.learn_cores();
     if (all.oversubscribed_) oversubscribed_ = knows_cores_ = true;
@@ -217,7 +217,7 @@ class shm_member {
   shm_member(shm_member&&) noexcept = default;
   ~shm_member() = default;
 
-  /// Once, at the end; true for the last rank to leave: nobody uses the region any more.
+  /// Called once, at the end; true for the last rank to leave: no rank uses the region any more.
   [[gnu::cold, gnu::noinline]] bool leave() noexcept {
     if (!base_) return false;                                     // moved from
     if (state_of_rank(rank_).id.pid != ::getpid()) return false;  // a process that the rank forked is not the rank
@@ -226,7 +226,7 @@ class shm_member {
     state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
     os::eventcount::fence_before_notify();
     for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();
-    const auto ranks = static_cast<std::uint32_t>(head().shape.ranks);  // 0: it was given back before this rank came
+    const auto ranks = static_cast<std::uint32_t>(head().shape.ranks);  // 0: it was discarded before this rank came
     const std::uint32_t one = has_been_counted_ ? 0 : 1;
     return head().left.fetch_add(one, std::memory_order_acq_rel) + one >= ranks;
   }
@@ -235,9 +235,9 @@ class shm_member {
 
   void notify(int peer) { to_notify_ |= std::uint64_t{1} << static_cast<unsigned>(peer) % 64; }
   void notify_others() { to_notify_ = ~std::uint64_t{0} >> (64 - std::min(size(), 64)); }
-  /// Wakes who waits for it, whoever that is.
+  /// Wakes all ranks that wait until their board is read.
   void notify_of_read_board() { has_read_board_ = true; }
-  /// Before the look after which this rank may sleep, until it has seen that all have read.
+  /// Called before the last poll ahead of a sleep, and again when all have read.
   void awaits_readers(bool now) { now ? ++head().awaited_readers : --head().awaited_readers; }
 
   region_places shape_;
@@ -262,7 +262,7 @@ class shm_member {
     return its ? transport::last_operation(*its) : std::string{};
   }
 
-  /// Said where the others see it. How long this rank has not looked in this wait.
+  /// Records the poll where other ranks see it. Returns how long this rank had not polled during this wait.
   std::chrono::nanoseconds poll(const backoff& p, const wait_context& s, backoff::clock::time_point now) {
     if (!is_recorded_) return {};
     auto& mine = recorder_of(base_.get(), shape_, rank_);
@@ -271,9 +271,9 @@ class shm_member {
     return before < p.since ? std::chrono::nanoseconds{} : now - before;
   }
 
-  /// The deadline has passed. Once it is put off: by the time in which this rank itself did not run, as it were not the
-  /// others who are late then; and for a moment where nobody is to be seen who does not wait, since whoever was late
-  /// may just have come.
+  /// Called when the deadline has passed. The deadline is extended once: by the time this rank itself was not running
+  /// (others were not late then), and a little if every rank seems to be waiting, since the late one may just have
+  /// arrived.
   [[gnu::cold, gnu::noinline]] void end_late(backoff& p, const wait_context& s, backoff::clock::time_point now,
                                              std::chrono::nanoseconds absent) {
     constexpr std::chrono::nanoseconds moment = 2 * longest_sleep;
@@ -295,13 +295,14 @@ class shm_member {
       if (r == rank_) sign = {transport::sign_of_life::waiting, s.peer};
       else if (sign.is != transport::sign_of_life::done && is_stopped(r)) sign.is = transport::sign_of_life::stopped;
       else if (sign.is == transport::sign_of_life::waiting && sign.awaits == r)
-        sign.is = transport::sign_of_life::silent;  // for nobody else
+        sign.is = transport::sign_of_life::silent;  // it names itself, so it waits for no other rank
     }
     return all;
   }
 
-  /// Once all have come: do they have a core each? One that is bound to two of eight cores has taken them for all that
-  /// there are, and one that is bound to one, as in a container, that each has its own. Of threads it stays at that.
+  /// Once all have come: whether they have a core each. Before, a rank bound to two of eight cores took those two for
+  /// all there are, and ranks bound to one core each, as in containers, did not know that each has its own. For threads
+  /// that estimate stays.
   [[gnu::cold, gnu::noinline]] void learn_cores() {
     os::core_set all;
     bool is_told = all.add(0);
@@ -314,7 +315,7 @@ class shm_member {
     if (is_told) oversubscribed_ = all.count() < size();
   }
 
-  /// Another process that has come, and is held.
+  /// Another process that has come and is stopped.
   bool is_stopped(int r) const {
     return state_of_rank(r).present.load(std::memory_order_acquire) == presence::here &&
            state_of_rank(r).id != state_of_rank(rank_).id && kolo::detail::os::is_stopped(state_of_rank(r).id);

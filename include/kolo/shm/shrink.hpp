@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the ranks that are left of a group in shared memory agree who goes on, and where.
+// How the surviving ranks of a group in shared memory agree which ranks continue, and in which region.
 #pragma once
 
 #include <kolo/shm/mapping.hpp>
@@ -12,27 +12,28 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// One rank's part in it. Every survivor asks; when all have asked that are not gone, or the deadline of the first of
-/// them has passed, that one prepares a region for those that have asked, and offers it. What decides is a single
-/// compare-and-exchange in the old region, so whoever dies, and when, there is one answer or none; if its maker dies,
-/// or is stuck, another one makes it. Who cannot go on, for lack of memory, says so (`leave`) and counts as gone.
+/// One rank's part of the agreement. Every survivor asks to shrink; when all ranks that are not gone have asked, or the
+/// deadline of the lowest rank that asked has passed, that rank prepares a region for the ranks that have asked, and
+/// offers it. A single compare-and-exchange in the old region decides, so whichever rank dies, and when, there is one
+/// answer or none; if the maker dies, or is stuck, another rank makes one. A rank that cannot continue, for lack of
+/// memory, calls `leave` and counts as gone.
 ///
-/// Whether a survivor arrives there is the other question (`all_have_come`). Its answer is the same for all, since who
-/// is gone does not come any more; unless a deadline passes first: then the new region is broken, and who has
-/// arrived there hears so in its first call.
+/// Whether every survivor arrives in the new region is a separate question (`all_have_come`). Its answer is the same
+/// for all, since a rank that is gone does not come any more; unless a deadline passes first: then the new region is
+/// broken, and a rank that has arrived there learns it in its first call.
 template <Mapping Memory>
 class survivors {
  public:
   struct place_of_survivor {
     std::uint64_t region = 0;
     region_shape shape{};
-    int rank = -1;  ///< -1: the others go on without this one
+    int rank = -1;  ///< -1: the others continue without this one
   };
 
   survivors(Memory& memory, std::byte* base, const region_shape& shape, int rank)
       : memory_{memory}, base_{base}, shape_{shape}, rank_{rank} {}
 
-  /// Once for each rank. Ends at the latest when twice `timeout` has passed, and then some for the region to be made.
+  /// Called once by each rank. Ends at the latest after twice `timeout`, plus the time to make the region.
   /// Errors  out_of_resources: there is no memory for a region.
   place_of_survivor agree(std::chrono::nanoseconds timeout) {
     state_of_rank(rank_).asks_to_shrink.store(1, std::memory_order_release);
@@ -46,7 +47,7 @@ class survivors {
     }
   }
 
-  /// Said by a rank that cannot go on: the others do so without it.
+  /// Called by a rank that cannot continue: the others do so without it.
   void leave() {
     state_of_rank(rank_).present.store(presence::left, std::memory_order_release);
     wake_all(base_, shape_.ranks);
@@ -58,7 +59,8 @@ class survivors {
     if (all_have_left(next, shape.ranks)) memory_.discard(made_->number, shape.bytes());
   }
 
-  /// Said by a rank that has arrived in `next`: have all? False: one of them never will, or has not within `timeout`.
+  /// Called by a rank that has arrived in `next`: waits for the others. False: one of them never comes, or has not
+  /// within `timeout`.
   bool all_have_come(std::byte* next, const place_of_survivor& mine, std::chrono::nanoseconds timeout) const {
     wake_all(next, mine.shape.ranks);
     auto& event = state_of(next, mine.rank).event;
@@ -81,10 +83,10 @@ class survivors {
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds between_polls{20};  // nobody is notified of a death
 
-  /// What this thread has started on other communicators goes on.
+  /// Progresses this thread's operations on other communicators meanwhile.
   static void wait(os::eventcount& event, std::uint32_t epoch) {
     const auto pause = transport::pause_between(transport::drive_all_but(nullptr), between_polls);
-    if (pause > pause.zero()) event.wait(epoch, pause);  // else to one more look
+    if (pause > pause.zero()) event.wait(epoch, pause);  // else polls at once
   }
 
   region_header& head() const { return head_of(base_); }
@@ -126,7 +128,7 @@ class survivors {
     memory_.discard(made.number, shape.bytes());
   }
 
-  /// Who is not in it may find it given back already: all who were have left.
+  /// A rank that is not a member may find the region discarded already: all its members have left.
   place_of_survivor place_in(std::uint64_t region) {
     try {
       const auto first_page = memory_.map(region, region_page);
@@ -150,7 +152,7 @@ class survivors {
   std::byte* base_;
   region_shape shape_;
   int rank_;
-  std::optional<new_region> made_{};  ///< that it has offered
+  std::optional<new_region> made_{};  ///< the region that this rank has offered
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

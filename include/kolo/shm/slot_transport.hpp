@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The slot protocol of threads and processes: for every ordered pair of ranks a ring of slots in memory that both
+// The slot protocol of threads and processes: every ordered pair of ranks has a ring of slots in memory that both
 // address.
 #pragma once
 
@@ -26,20 +26,20 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// What is written down of operations in this memory is read by nobody.
+/// Memory whose operations need no flight recording.
 template <class Memory>
 concept Unrecorded = requires {
   Memory::is_unrecorded;
 };
 
-/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models
-/// SharedMemoryTransport.
+/// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models SharedMemoryTransport.
 ///
-/// A piece: the sender writes payload, length and tag, and then publishes the piece's number. The receiver looks for
-/// the number that it expects, reduces the payload where it lies, and then publishes how many pieces it has released.
+/// A piece: the sender writes payload, length and tag, and then publishes the piece's number. The receiver polls for
+/// the number that it expects, reduces the payload in place, and then publishes how many pieces it has released.
 /// Numbers only grow, and every line has one writer. Each ordered pair has two rings: `lines`, each with room for a
 /// payload of 96 bytes, and `slots` buffers for longer ones; piece n has line n % lines, and longer ones take the
-/// buffers in turn. Where one round trip at a time is under way, all take the same, which the caches still hold.
+/// buffers in turn. With one round trip in flight at a time, all pieces reuse the same buffer, which is still in the
+/// caches.
 /// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
 /// modules", 1983.
 template <class Memory>
@@ -122,7 +122,7 @@ class slot_transport : public board_member {
     notify(peer);
   }
 
-  // Pieces by reference, and pieces that come back.
+  // Pieces by reference, and pieces with a reply.
 
   std::uint32_t slots() const { return shape_.slots; }
   std::size_t round_trip_bytes() const { return shape_.round_trip_bytes(); }
@@ -161,7 +161,7 @@ class slot_transport : public board_member {
   bool still_claims(int peer) {
     if constexpr (!Secluding<Memory>) return true;
     auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
-    auto taken = claim_state::claimed;  // an exchange comes after all that was read before
+    auto taken = claim_state::claimed;  // an exchange is ordered after all reads before it
     return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, claim_state::claimed);
   }
 
@@ -231,7 +231,7 @@ class slot_transport : public board_member {
 
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
   slot_transport split(int color, int key) {
-    std::optional<group_region<Memory>> made;  // goes when the others have heard why
+    std::optional<group_region<Memory>> made;  // destroyed after the others are notified of a failure
     return detail::transport::telling_others(*this, "split", [&] {
       const auto group = detail::transport::group_of(*this, color, key);
       const auto shape = shape_.subset(static_cast<int>(group.size()));
@@ -247,8 +247,8 @@ class slot_transport : public board_member {
     });
   }
 
-  /// See communicator::shrink; a rank waits for the others for twice `timeout` at the most, and again as often as one
-  /// of them is lost meanwhile.
+  /// See communicator::shrink; a rank waits for the others for at most twice `timeout`, and again for each of them that
+  /// is lost meanwhile.
   slot_transport shrink(std::chrono::nanoseconds timeout) {
     wait_context s{.operation = "shrink", .peer = rank_};
     if (state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
@@ -277,16 +277,15 @@ class slot_transport : public board_member {
     }
   }
 
-  /// See communicator::grow; `timeout` is of the newcomers, also of each step that they have to do. (impl/grow.hpp)
+  /// See communicator::grow; `timeout` applies to the newcomers, and to each step that they have to do. (impl/grow.hpp)
   slot_transport grow(std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout);
-  /// Said by a newcomer that has come: waits until the members have found that all have.
+  /// Called by a newcomer: waits until the members have found that all have come.
   void await_confirmation(const wait_context& s) {
     for (backoff p; head_of(base_.get()).is_whole.load(std::memory_order_acquire) == 0;)
       detail::transport::relax(*this, p, s);
   }
 
-  /// Memory that the others address, for this rank to allocate from (see shm::heap); groups that are split off share
-  /// it.
+  /// Memory that the others address, for this rank to allocate from (see shm::heap); communicators split off share it.
   const resource_pointer& heap() {
     if (!heap_) heap_ = heap_of(memory_);
     return heap_;
@@ -300,11 +299,11 @@ class slot_transport : public board_member {
   struct progress {
     std::uint64_t number = 0, released = 0;
     std::uint64_t first = 0;      ///< the piece since which buffers are taken one after another
-    std::uint64_t awaited = 0;    ///< the number of the last piece whose buffer may be asked for by `returned`; 0: none
-    std::uint8_t buffer = 0;      ///< that was reserved last, counted from 1; 0: a line was
+    std::uint64_t awaited = 0;    ///< the last piece whose buffer `returned` may be asked for; 0: none
+    std::uint8_t buffer = 0;      ///< the one reserved last, counted from 1; 0: a line
     core::one_way_copy copies{};  ///< into these slots
   };
-  /// With a peer: how many have ended; and the halves, in the order in which this rank writes them.
+  /// Exchanges with a peer: how many have ended; and the halves, in the order in which this rank writes them.
   struct exchange_progress {
     std::uint64_t number = 0;
     shm::slot* halves[2]{};
@@ -333,7 +332,7 @@ class slot_transport : public board_member {
     return in_buffer ? buffer(rank_, peer, sent.buffer) : slot(rank_, peer, sent.number).payload();
   }
 
-  /// A piece that nothing refers to.
+  /// A piece without references.
   received_slot in_place(int peer, std::uint64_t number) const {
     auto& s = slot(peer, rank_, number);
     auto* const data = s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1})
@@ -341,7 +340,7 @@ class slot_transport : public board_member {
     return {data, s.bytes, s.tag, data};
   }
 
-  /// Pieces that a peer has taken, and that were taken back.
+  /// Pieces that a peer has claimed, and that were revoked.
   template <class F>
   void for_each_revoked(int peer, F f) {
     if (peer == rank_) return;  // no slots
@@ -354,7 +353,8 @@ class slot_transport : public board_member {
     return sent_[static_cast<std::size_t>(peer)].released =
                credit(rank_, peer).released.load(std::memory_order_acquire);
   }
-  /// The next slot's lines, which the peer read last, if they are few: the next piece probably is as short as this one.
+  /// Prefetches the next slot's lines, which the peer read last, if they are few: the next piece is probably as short
+  /// as this one.
   void fetch_next(int peer, std::size_t bytes) {
     constexpr std::size_t line = 64, few = 8;
     if (bytes > few * line) return;
@@ -375,8 +375,8 @@ class slot_transport : public board_member {
   core::dynarray<std::uint64_t> received_;
   core::dynarray<exchange_progress> exchanges_;
   core::dynarray<spares_owned> spares_;       ///< with each peer
-  core::dynarray<lent_regions> lent_by_;      ///< what each peer has referred to last
-  std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one is left of
+  core::dynarray<lent_regions> lent_by_;      ///< the regions that each peer has referred to last
+  std::vector<revoked_piece> lent_before_{};  ///< by the communicator that this one was shrunk from
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

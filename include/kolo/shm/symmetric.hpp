@@ -18,7 +18,7 @@ template <class T>
 std::vector<std::shared_ptr<std::byte>> symmetric_parts(execute::engine<T>& e, std::size_t bytes);
 }  // namespace detail::shm
 
-/// An array of equal length on every rank. A view like any other; besides, it knows where the peers' arrays are.
+/// An array of equal length on every rank. A view like any other that also knows the addresses of the peers' arrays.
 template <class T>
 class symmetric_array {
  public:
@@ -33,7 +33,7 @@ class symmetric_array {
   T* end() const { return mine_ + size_; }    ///< of this rank's own array
   T& operator[](std::size_t i) const { return mine_[i]; }
 
-  /// Where rank r's array is. What it holds is r's business: agree with it, by a barrier for instance, before you look.
+  /// Rank r's array. Rank r may write it at any time: synchronise with it, for instance by a barrier, before you read.
   std::span<T> of(int rank) const { return {parts_[static_cast<std::size_t>(rank)].get(), size_}; }
 
  private:
@@ -46,7 +46,7 @@ class symmetric_array {
 /// Errors  invalid_argument: the lengths differ; out_of_resources.
 template <class T, Communicator C>
   requires std::is_trivially_copyable_v<T> symmetric_array<T> symmetric(C& comm, std::size_t n) {
-    constexpr std::size_t most = ~std::size_t{0};  // bytes, which nobody has
+    constexpr std::size_t most = ~std::size_t{0};  // bytes, more than any machine has
     return {detail::shm::symmetric_parts(*comm.engine(), n > most / sizeof(T) ? most : n * sizeof(T)), comm.rank(), n};
   }
 
