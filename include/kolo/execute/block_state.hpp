@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What has become of each block of a running collective, and how its elements get on and off the wire.
+// The state of each block of a running collective, and how its elements are packed, replaced and combined.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -10,7 +10,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// All that there is to do where there is one rank: what it has is the result. Needs no scratch.
+/// All there is to do for one rank: its input is the result. Needs no scratch.
 template <class Executor>
 void copy_own(const collective_args& args, const Executor& executor) {
   if (args.collective == kind::exclusive_scan || args.collective == kind::barrier) return;
@@ -23,7 +23,7 @@ void copy_own(const collective_args& args, const Executor& executor) {
   if (args.then) args.then->apply(args.then->self, 0, args.out.count);
 }
 
-/// How far a transfer's stream of elements has come: block after block of a range.
+/// The progress of a transfer's stream of elements: block after block of a range.
 struct cursor {
   int index = 0;           ///< of the block in the range
   std::size_t offset = 0;  ///< elements of that block that are done
@@ -45,12 +45,12 @@ template <class Executor = host_executor>
 class block_state : public layout {
  public:
   enum flag : std::uint8_t {
-    written = 1,     ///< its value is in its destination; otherwise it still is in the input
+    written = 1,     ///< its value is in its destination; otherwise it is still in the input
     unfinished = 2,  ///< combined, but the operator's `finish` has not been applied yet
     sent_now = 4     ///< is being sent in this round, rounded to the wire's type
   };
 
-  /// Memory that `begin` needs: bytes of state, bytes of scratch blocks; and the number of pieces.
+  /// What `begin` needs: bytes of state, bytes of scratch blocks; and the number of pieces.
   struct need {
     std::size_t state_memory, blocks, pieces;
   };
@@ -95,7 +95,7 @@ class block_state : public layout {
     }
   }
 
-  /// The next elements of a stream, as they travel.
+  /// Packs the next elements of a stream for the wire.
   void pack(cursor& c, const block_range& range, int peer, std::size_t count, std::byte* to) {
     advance(c, range, peer, count, [&](int b, std::size_t offset, std::size_t n) {
       copy_to_wire(b, offset, n, to);
@@ -103,7 +103,7 @@ class block_state : public layout {
     });
   }
 
-  /// Elements that arrived replace those of a stream.
+  /// Received elements replace those of a stream.
   void replace(cursor& c, const block_range& range, int peer, std::size_t count, const std::byte* from) {
     advance(c, range, peer, count, [&](int b, std::size_t offset, std::size_t n) {
       for_each_run(destination(b, offset), n, [&](std::byte* to, std::size_t, std::size_t run) {
@@ -114,8 +114,8 @@ class block_state : public layout {
     });
   }
 
-  /// Elements that arrived are combined with those of a stream. `sources`: in the order in which they are combined; the
-  /// one without data stands for this rank's own. They are advanced on the way.
+  /// Received elements are combined with those of a stream. `sources`: in the order in which they are combined; the one
+  /// without data is this rank's own. The call advances them.
   void combine(cursor& c, const block_range& range, std::size_t count, source* sources, int n, bool finishing) {
     int own = 0;
     while (sources[own].data) ++own;
@@ -124,8 +124,8 @@ class block_state : public layout {
     });
   }
 
-  /// A round begins: what is complete is finished before it is sent, what stays on this rank is copied or combined, and
-  /// f(transfer) starts the others.
+  /// Begins a round: applies `finish` to complete blocks before they are sent, copies or combines what stays on this
+  /// rank, and calls f(transfer) to start the other transfers.
   template <class F>
   void begin_round(const step& now, int round, F start) {
     for (const transfer& t : now) {
@@ -139,7 +139,7 @@ class block_state : public layout {
     }
   }
 
-  /// The round has ended: all that was to arrive has been put in its place.
+  /// Ends a round: everything received has been put in its place.
   void end_round(const step& now, int round) {
     for (const transfer& t : now)
       if (!is_local(t)) end_sending(t.send, t.to.count);
@@ -147,11 +147,11 @@ class block_state : public layout {
       end_receiving(t.receive, t.from.count, is_complete(round) || (t.then != arrival::replace && completes(round)));
   }
 
-  /// Is this the last round in which anything is combined, so that what is combined is complete?
+  /// Whether this is the last round that combines anything, so that its results are complete.
   bool completes(int round) const { return round == args_->schedule.reduce_rounds - 1; }
   bool is_local(const transfer& t) const { return t.to.count == 1 && t.to.first == virtual_rank(); }
 
-  /// The schedule has ended for this piece: whatever is promised has to be at home, and finished.
+  /// Ends the schedule for this piece: moves every block promised to this rank to its destination, and finishes it.
   void end_piece() {
     for (int b = 0; b < args_->schedule.blocks * schedule::block_sets(args_->collective); ++b) {
       if (!is_wanted(b)) continue;
@@ -169,7 +169,7 @@ class block_state : public layout {
   /// From this round on nothing is combined any more.
   bool is_complete(int round) const { return round >= args_->schedule.reduce_rounds; }
 
-  /// Before a range is sent in such a round: what the operator does at the end.
+  /// Applies the operator's `finish` to a range before it is sent in such a round.
   void finish_before_sending(const block_range& range, int peers) {
     if (args_->compute.finishes) for_each_block(range, peers, [&](int b) { finish(b); });
   }
@@ -190,14 +190,14 @@ class block_state : public layout {
     }
   }
 
-  /// A round begins in which the range is sent. Where the wire's type is narrower, sending rounds the sender's value
-  /// too, so that all ranks go on with the same one; the rounded value lies at home.
+  /// Begins a round that sends the range. With a narrower wire type, sending rounds the sender's value too, so that all
+  /// ranks continue with the same value; the rounded value lies in the block's destination.
   void begin_sending(const block_range& range, int peers) {
     if (!args_->compute.to_wire) return;
     for_each_block(range, peers, [&](int b) { flags_[b] |= sent_now; });
   }
 
-  /// First for all that was sent, then for all that was received.
+  /// Called first for all ranges sent, then for all received.
   void end_sending(const block_range& range, int peers) {
     if (!args_->compute.to_wire) return;
     for_each_block(range, peers,
@@ -254,7 +254,7 @@ class block_state : public layout {
     });
   }
 
-  /// Some ranks have the result because they combined it, others because it was sent to them: all must have the same.
+  /// Some ranks combined the result, others received it: all must have the same.
   void round(int b) {
     for_each_run(destination(b, 0), length(b),
                  [&](std::byte* data, std::size_t, std::size_t n) { executor_.round(args_->compute, data, n); });
@@ -287,7 +287,8 @@ class block_state : public layout {
     });
   }
 
-  /// This rank's operand. With a narrow wire type, what is sent in this round has been rounded, and lies at home.
+  /// This rank's operand. With a narrow wire type, what is sent in this round has been rounded, and lies in its
+  /// destination.
   element_position operand(int b, std::size_t offset) const {
     return (flags_[b] & (written | sent_now)) != 0 ? destination(b, offset) : input_of(b, offset);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a call runs, and where that is remembered: one cache for each communicator, which a call looks at once.
+// How a call runs, and where that is cached: one cache per communicator, searched once per call.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -17,15 +17,15 @@ struct node_choice;  // select/on_nodes.hpp
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What follows from the collective, its algorithm and the sizes of a call, and not from where its views lie.
+/// What depends only on the collective, its algorithm and the sizes of a call, and not on where its views lie.
 struct resolved_call {
-  schedule_ref schedule{};            ///< of the algorithm that was chosen
+  schedule_ref schedule{};            ///< of the selected algorithm
   pattern runs_as = pattern::rounds;  ///< over slots
-  bool is_native = false;             ///< the transport's own collective was chosen, and no schedule
+  bool is_native = false;             ///< the transport's own collective was selected, and no schedule
 };
 
-/// How a small blocking call runs: one round of at most one small piece for each peer, contiguous everywhere. Offsets
-/// and lengths are in bytes. It follows from the numbers of a call alone, so that calls that look alike share it.
+/// How a small blocking call runs: one round of at most one small piece per peer, contiguous everywhere. Offsets and
+/// lengths are in bytes. It depends only on the numbers of a call, so calls with equal numbers share it.
 struct small_call_plan {
   static constexpr int most_peers = 63;
   struct peer_stream {
@@ -38,10 +38,10 @@ struct small_call_plan {
     std::size_t from, to, bytes, elements;
   };
 
-  /// Where its pieces go.
+  /// Which protocol its pieces use.
   enum class way : std::uint8_t {
-    mixed,      ///< each says so (`is_exchange`)
-    exchanges,  ///< what nothing is acknowledged of
+    mixed,      ///< `is_exchange` of each piece decides
+    exchanges,  ///< all are exchanges: nothing is acknowledged
     board
   };
 
@@ -49,16 +49,17 @@ struct small_call_plan {
 
   bool is_usable, combines;
   way goes;
-  bool may_refer;  ///< a piece that goes one way is long enough to be referred to, where it lies in such memory
+  bool may_refer;                           ///< a piece without one in return is long enough to be sent by reference
   std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
-  copy own;                         ///< what stays here; or, where it combines, operand, result and their length
-  core::dynarray<peer_stream> all;  ///< first those that it sends
-  peer_stream *out, *in;            ///< in: where it combines, in the order of combination
+  copy own;                                 ///< copied within the rank; or, if it combines, operand, result and length
+  core::dynarray<peer_stream> all;          ///< first those that it sends
+  peer_stream *out, *in;                    ///< in: if it combines, in the order of combination
 };
 
-/// Two tables. Of small calls: by all numbers of the call, so that what is found there is the plan as well. Of the
-/// others: by a class of lengths, since all lengths of a class have the same answer. Each is made when it is first
-/// written to. And before both the few small calls without a named algorithm that were made last. Not thread-safe.
+/// Two tables. The one for small calls has all numbers of a call as its key, so an entry holds the plan as well. The
+/// other one has a class of lengths as its key, since all lengths of a class have the same answer. Each table is
+/// allocated when it is first written to. Both are preceded by a cache of the few most recent small calls without a
+/// named algorithm. Not thread-safe.
 class call_cache {
  public:
   struct small_key {
@@ -76,14 +77,14 @@ class call_cache {
     std::uint64_t key = 0;  ///< 0: free
     resolved_call how{};
   };
-  /// All that `prepare_call` finds out.
+  /// The full result of `prepare_call`.
   struct recent_call {
-    const void* traits = nullptr;   ///< where its types are described; null: none
-    std::uint32_t types = 0;        ///< what stands there: of elements known at run time only, that is the stack
-    std::size_t element_bytes = 0;  ///< of those
+    const void* traits = nullptr;   ///< address of the call's `call_traits`; null: none
+    std::uint32_t types = 0;        ///< the `types` there: traits of untyped calls lie on the stack
+    std::size_t element_bytes = 0;  ///< of untyped elements
     kind collective{};
     int root = 0;
-    std::size_t elements = 0;  ///< that all ranks agree upon: of parts that are alike they are the count as well
+    std::size_t elements = 0;  ///< that all ranks must agree on; with equal parts also the count
     std::uint32_t fingerprint = 0;
     const small_call_plan* small = nullptr;
     pattern runs_as = pattern::rounds;
@@ -96,8 +97,8 @@ class call_cache {
     }
   };
   static constexpr std::size_t small_calls = 32, calls = 64;
-  /// Measured with programs that make up to 8 kinds of small calls by turns, on two ranks: with 8 entries all calls
-  /// were found there; with 4 those of up to four kinds, of six kinds a third, of eight none.
+  /// Measured with programs that alternate between up to 8 kinds of small calls, on two ranks: 8 entries found all
+  /// calls; 4 entries found all of up to four kinds, a third of six kinds, none of eight.
   static constexpr std::size_t recent_calls = 8;
 
   recent_call& recent(const void* traits) {
@@ -108,15 +109,15 @@ class call_cache {
     for (auto& r : recent_) r = {};
   }
 
-  /// The first of the two entries where the answer to `key` may stand.
+  /// The first of the two entries that may hold the answer to `key`.
   small_call& small(const small_key& key) {
     if (!small_.begin()) [[unlikely]]
       small_ = core::dynarray<small_call>(small_calls);
     const auto numbers = key.count + 1021 * key.element_bytes + static_cast<std::size_t>(key.root + key.parameter);
     return small_[hash(key.what + 31 * numbers, small_calls)];
   }
-  /// Where the answer to `key` stands, which is not in `first`; or will stand: an answer in `first` goes to the second
-  /// entry, and what was there has to go.
+  /// The entry for `key`, which is not in `first`: either it holds the answer already, or `first` is moved to the
+  /// second entry, whose old answer is dropped, and becomes free.
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
     auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;
@@ -127,15 +128,15 @@ class call_cache {
     return first;
   }
 
-  /// Null where the answer to `key` is not in its first entry.
+  /// Null if the first entry for `key` does not hold its answer.
   const resolved_call* find(std::uint64_t key) const {
     if (!calls_.begin()) [[unlikely]]
       return nullptr;
     const auto& here = calls_[index_of(key)];
     return here.key == key ? &here.how : nullptr;
   }
-  /// Where the answer to `key` stands, or will stand: in its first entry, else in the next that is free, else in its
-  /// first entry after all.
+  /// The entry that holds the answer to `key`, or where to put it: its first entry, else the next free one; if none is
+  /// free, its first entry.
   [[gnu::cold, gnu::noinline]] call& entry_for(std::uint64_t key) {
     if (!calls_.begin()) calls_ = core::dynarray<call>(calls);
     for (std::size_t i = 0; i < calls; ++i)
@@ -144,11 +145,11 @@ class call_cache {
   }
   static constexpr std::size_t index_of(std::uint64_t key) { return hash(key, calls); }
 
-  /// The candidates where ranks live on nodes: answers refer to their schedules, so they go where the answers go.
+  /// The candidates for ranks on several nodes: answers refer to their schedules, so they are moved together.
   mutable std::shared_ptr<const select::node_choice> by_nodes{};
 
  private:
-  /// The index of one of `entries`, a power of two: bits on which most of the key has had an effect.
+  /// The index of one of `entries`, a power of two: taken from bits that depend on most of the key.
   static constexpr std::size_t hash(std::uint64_t key, std::size_t entries) {
     return (key * 0x9e3779b97f4a7c15u) >> 32 & (entries - 1);
   }

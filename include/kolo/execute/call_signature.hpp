@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one rank calls, in plain bytes that other ranks can compare with what they call; and the words for a difference.
+// The signature of a rank's call, in plain bytes that other ranks compare with their own; and the text of a difference.
 #pragma once
 
 #include <kolo/core/call_site.hpp>
@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Without the namespaces of this library, and the `_t` of its operators.
+/// The name without the namespaces of this library, and without the `_t` of its operators.
 [[gnu::cold, gnu::noinline]] inline std::string short_name(std::string_view type) {
   std::string name{type};
   std::size_t at;
@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
   return name;
 }
 
-/// Names serve the words; what is compared are numbers.
+/// Names are for error texts; only numbers are compared.
 struct call_signature {
   fixed_text<16> collective{};
   fixed_text<32> element{}, op{}, algorithm{};  ///< empty: it has none
@@ -35,8 +35,8 @@ struct call_signature {
   std::uint32_t element_hash = 0, op_hash = 0, algorithm_hash = 0, shape_hash = 0;  ///< shape: of the schedule
   std::uint64_t count = 0, counts_hash = 0;  ///< elements, of the vector or of a part; ragged: of all parts
   std::uint64_t sequence = 0;
-  std::uint32_t owner = 0;     ///< the optimizer whose call it is, in the order in which they were made
-  std::uint32_t map_hash = 0;  ///< of a permutation: where it leads from each rank
+  std::uint32_t owner = 0;     ///< the optimizer that makes the call, numbered in the order of creation
+  std::uint32_t map_hash = 0;  ///< of a permutation: the destination of each rank
 
   call_signature() = default;
   explicit call_signature(const call_site& site) : line{site.line} {
@@ -45,7 +45,7 @@ struct call_signature {
   }
 };
 
-/// In what they differ, the coarsest first; null: in nothing that all ranks must agree upon.
+/// The coarsest difference; null: none in anything that all ranks must agree on.
 inline const char* difference(const call_signature& a, const call_signature& b) {
   if (std::string_view{a.collective} != std::string_view{b.collective}) return "the collective differs";
   if (a.element_hash != b.element_hash) return "the type differs";
@@ -64,7 +64,7 @@ inline const char* difference(const call_signature& a, const call_signature& b) 
 [[gnu::cold, gnu::noinline]] inline std::string words_for(const call_signature& r, std::string_view differs) {
   std::string text{std::string_view{r.collective}};
   const std::string_view element = r.element, op = r.op;
-  constexpr std::size_t longest = 20;  // of a name, so that both places fit into a failure's text
+  constexpr std::size_t longest = 20;  // of a name, so that both signatures fit into a failure's text
   if (!element.empty()) core::append_words(text, {" of ", r.count, " ", element.substr(0, longest)});
   if (!op.empty()) core::append_words(text, {", ", op.substr(0, longest)});
   if (r.root >= 0) core::append_words(text, {", root ", r.root});

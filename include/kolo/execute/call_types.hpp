@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The types of a call without their types: names and numbers, for what ranks compare.
+// The types of a call as names and numbers, for ranks to compare.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -27,7 +27,7 @@ constexpr std::uint32_t type_hash() {
   return h;
 }
 
-/// Stands where a collective has no operator, or no view.
+/// The type of a missing operator or view.
 struct none {};
 
 /// A type of a call: its name, as the compiler writes it, and a number.
@@ -40,8 +40,8 @@ constexpr named_type named() {
   return {type_name<T>(), type_hash<T>()};
 }
 
-/// The types of a call without their types; names are empty where a collective has no such thing. `Algorithm`: as the
-/// caller named it.
+/// The types of a call, erased; a name is empty if the collective has no such thing. `Algorithm`: as the caller named
+/// it.
 struct call_types {
   named_type element{}, op{}, algorithm{};
 };

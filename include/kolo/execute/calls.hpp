@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a collective call asks of the engine under its communicator. A call knows these functions by their names alone:
-// their bodies, and all that moves data, are in impl/calls.hpp.
+// The functions that a collective call uses of its communicator's engine. Only declared here: their bodies, and all
+// code that moves data, are in impl/calls.hpp.
 #pragma once
 
 #include <kolo/core/call_site.hpp>
@@ -19,12 +19,12 @@ namespace kolo::inline KOLO_ABI::detail::select {
 struct candidate;  // select/candidates.hpp
 struct question;   // select/question.hpp
 
-/// Those of collective K over transport T.
+/// The candidates for collective K over transport T.
 template <kind K, class T>
 std::span<const candidate> candidates_in(const question& q);
 
-/// Those that combine every element by one tree: the collective, `allowed`, the number of ranks and whether elements
-/// are converted say which.
+/// The candidates that combine every element by one tree, selected by the collective, `allowed`, the number of ranks
+/// and whether elements are converted.
 template <class T>
 std::span<const candidate> candidates_of_one_tree(const question& q);
 
@@ -32,71 +32,71 @@ std::span<const candidate> candidates_of_one_tree(const question& q);
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What the choice depends on beside sizes and counts: it follows from the types of a call.
+/// What the choice depends on beside sizes and counts; fixed by the types of a call.
 struct choice {
   kind collective{};
   bool commutes = true;
   order allowed = order::fixed_for_size;
   bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
   std::span<const select::candidate> (*candidates)(const select::question&) = nullptr;
-  bool reduces_once = false;  ///< they are those that send no partial results
+  bool reduces_once = false;  ///< only candidates that send no partial results
 };
 
-/// Of a call, what follows from its types.
+/// The properties of a call that depend only on its types.
 struct call_traits {
-  choice how{};               ///< its collective; and where it names no algorithm, what the choice depends on
-  bool is_automatic = false;  ///< it names none
+  choice how{};               ///< its collective; and, if it names no algorithm, what the choice depends on
+  bool is_automatic = false;  ///< it names no algorithm
   void (*native)(void* transport, const collective_args&,
-                 void* ticket) = nullptr;  ///< the transport's own collective, where it may be taken
+                 void* ticket) = nullptr;  ///< the transport's own collective, if it may be used
   std::uint32_t types = 0;                 ///< of elements, operator and algorithm: equal on all ranks
 };
 
-/// Something that keeps a call's views, operator and schedule alive, and has its arguments.
+/// Owns a call's views, operator and schedule, and has its arguments.
 struct any_call {
   collective_args args{};
   any_call() = default;
   any_call(const any_call&) = delete;
   any_call& operator=(const any_call&) = delete;
   virtual ~any_call() = default;
-  // Where some elements are copied before it starts, and back when it has finished: collective/scaled.hpp.
+  // Overridden if elements are copied before the call starts, and back when it has finished: collective/scaled.hpp.
   virtual void begin() {}
   virtual void end() {}
 };
 
-/// Before the arguments are looked at: this thread calls on it now. Throws where it has failed.
+/// Called before the arguments are checked: this thread takes over the engine. Throws if the communicator has failed.
 template <class T>
 void begin_call(engine<T>& e);
 
-/// Throws what says that `sentence` is wrong with the arguments of `operation`, after the others have been told.
+/// Notifies the other ranks, then throws that `sentence` is wrong with the arguments of `operation`.
 template <class T>
 [[noreturn]] void refuse(engine<T>& e, const char* operation, const char* sentence);
-/// The same of a sentence whose two parts end in numbers.
+/// The same for a sentence of two parts that each end in a number.
 template <class T>
 [[noreturn]] void refuse(engine<T>& e, const char* operation, const char* first, long long n, const char* second,
                          long long m);
 
-/// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Chooses, and checks
-/// what every collective must check. `agreed`: elements that all ranks must agree upon. `root`: likewise, also where it
-/// is the schedule's.
+/// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Selects the algorithm,
+/// and makes the checks common to all collectives. `agreed`: the number of elements that all ranks must agree on.
+/// `root`: likewise, also if the schedule has its own.
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root);
 
-/// The same of what is between two ranks: `args` has its schedule and peer as well. `types` and the tag that the caller
-/// says: both ranks must agree upon them.
+/// The same for a point-to-point call: `args` has its schedule and peer as well. Both ranks must agree on `types` and
+/// the caller's tag.
 template <class T>
 void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t user_tag);
 
-/// The blocking call, to its end.
+/// Runs the blocking call to its end.
 template <class T>
 void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
               call_site site);
 
-/// A byte where the transport takes bytes from; `of_host` where that is the host's memory.
+/// A byte in memory that the transport sends from; `of_host` if that is the host's memory.
 template <class T>
 std::byte* token_of(engine<T>& e, std::byte* of_host);
 
-/// Collective: of each rank its node, told by the transport, or past it where its views are of a device. `mine`: this
-/// rank's.
+/// Collective: the node of each rank, exchanged over the transport, or over its host transport if its views are of a
+/// device. `mine`: this rank's.
 template <class T>
 std::vector<int> nodes_told_on_host(engine<T>& e, int mine);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The operation that runs a call, in the way that its transport and its schedule allow.
+// The operation that runs a call, by the driver that its transport and its schedule allow.
 #pragma once
 
 #include <kolo/execute/messaging.hpp>
@@ -15,9 +15,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A transport that keeps what is put on its stream: `repeat(captured, put)` calls put(), or does what that did
-/// before. Tickets are done at once there. Where it returns a ticket, that is waited for, and what the transport does
-/// natively is not kept.
+/// A transport that captures stream work: `repeat(captured, put)` calls put() the first time and replays the capture
+/// afterwards. Tickets complete at once during capture; if `repeat` returns a ticket, it is waited for, and the
+/// transport's native operation is not captured.
 template <class T>
 concept CapturesMessages = MessageTransport<T> && Capturable<T>;
 template <class T>
@@ -31,12 +31,12 @@ struct captured_work<T> {
       if (transport.failed()) room.abandon();  // as the engine's is
   }
   const T& transport;
-  decltype(engine<T>::of_running) room{};  ///< its own: what was kept has its addresses
+  decltype(engine<T>::of_running) room{};  ///< its own: the capture contains its addresses
   typename T::ticket ticket{};
-  typename T::captured_messages captured;  // ends first
+  typename T::captured_messages captured;  // destroyed first
 };
 
-/// The ways in which a call may run over T, each a state machine; the first: it has not begun.
+/// The drivers that may run a call over T, each a state machine; the first alternative: not begun.
 template <Transport T>
 auto ways_to_run() {
   static_assert(
@@ -69,18 +69,18 @@ class collective_operation : public operation {
       revoke = [](operation& o) { static_cast<collective_operation&>(o).take_back(); };
   }
 
-  /// Runs it from the start; the communicator's earlier operations come first.
+  /// Runs it again from the start, after the communicator's earlier operations.
   void restart() {
     how_.template emplace<0>();
     has_begun_ = false;
   }
 
-  /// It runs again and again, and the transport may make use of that.
+  /// Marks it as persistent: the transport may capture it.
   void make_persistent() {
     if constexpr (CapturesMessages<T>)
       if (!captured_ && !is_pair() && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
   }
-  /// How it is kept, in words.
+  /// How it runs, in words.
   std::string how() const requires CapturesMessages<T> {
     if (args_.schedule.rounds == 0) return "a copy, as there is one rank";
     return captured_ ? captured_->captured.how() : "call by call";
@@ -106,7 +106,7 @@ class collective_operation : public operation {
     else return false;
   }
 
-  /// Others go on beside it, so what it uses is its own.
+  /// Other operations progress beside it, so it has its own scratch.
   advanced go_on_in_its_room() {
     const void* stream = nullptr;
     if constexpr (requires { options_.stream; }) stream = options_.stream;

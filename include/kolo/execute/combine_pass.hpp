@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One pass over what all peers have sent for a piece: it is combined, and where replies go back, they are written
-// meanwhile.
+// One pass over all peers' parts of a piece: it combines them, and writes the replies, if any, in the same pass.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -8,7 +7,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Copies; past the caches what nobody looks at soon.
+/// Copies; past the caches if the bytes are not read again soon.
 struct mover {
   bool past_cache;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
@@ -16,18 +15,18 @@ struct mover {
   }
 };
 
-/// Without replies the kernel runs once for each run of elements. With them the result is written tile by tile, and
-/// each tile to all peers while it is in L1.
+/// Without replies the kernel runs once for each run of elements. With replies the result is written tile by tile, and
+/// each tile goes to all peers while it is in L1.
 struct combine_pass {
   const kernel& compute;
   int size;             ///< ranks
-  source* sources;      ///< in the order in which they are combined; the one without data stands for this rank's own
+  source* sources;      ///< in the order in which they are combined; the one without data is this rank's own
   int count;            ///< of them
-  std::byte** replies;  ///< one for each peer, advanced on the way; null: none go back
+  std::byte** replies;  ///< one for each peer, advanced on the way; null: no replies
   bool past_cache;      ///< no cache holds the vector
 
-  /// `to` = the sources and `own` combined, n elements. `check`: before each tile goes back; the operator may have
-  /// taken long, and when another rank has failed nobody waits for replies any more, so it throws.
+  /// `to` = the sources and `own` combined, n elements. `check`: called before each tile is sent back; it throws if
+  /// another rank has failed, since the operator may have taken long and no rank waits for replies any more.
   template <class F>
   void run(const element_position& to, const element_position& own, std::size_t n, F check) {
     const auto element_bytes = compute.element_bytes;
@@ -45,7 +44,7 @@ struct combine_pass {
         }
       });
     });
-    if (past_cache && replies) host_executor::end_past_cache();  // before the peers are told
+    if (past_cache && replies) host_executor::end_past_cache();  // before the peers are notified
   }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What users hold: a group of ranks, the first argument of every collective.
+// The communicator: a group of ranks, the first argument of every collective.
 #pragma once
 
 #include <kolo/core/call_site.hpp>
@@ -23,13 +23,13 @@ class call_cache;  // execute/call_cache.hpp
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args);  // impl/communicator.hpp
 
-/// `T::options`; where a transport is known by its name alone, this says it.
+/// `T::options`; specialised for a transport that is only declared.
 template <class T>
 struct options_of {
   using type = typename T::options;
 };
 
-/// May a transport be made of these? Where it is known by its name alone, this says it.
+/// Whether a transport can be constructed from these; specialised for a transport that is only declared.
 template <class T, class... Args>
 inline constexpr bool is_made_of = std::constructible_from<T, Args...>;
 
@@ -43,18 +43,19 @@ concept HasEngine = is_in_library<T> || requires {
 
 }  // namespace detail::execute
 
-/// What may be said with `communicator::grow`; equal on all its ranks.
+/// The options of `communicator::grow`; equal on all its ranks.
 struct grow_options {
-  std::chrono::nanoseconds timeout{};  ///< so long newcomers are awaited; 0: the communicator's
-  int newcomers = 1;                   ///< so many come
+  std::chrono::nanoseconds timeout{};  ///< for the newcomers to come; 0: the communicator's
+  int newcomers = 1;                   ///< how many
 };
 
 /// A group of ranks that do collective operations together: the first argument of every collective. Several may live at
 /// once and take turns in any order that is the same on all ranks. Use it from one thread at a time. Destroying it
-/// waits for nobody; when an exception destroys it, the others get `errc::peer_failed` that names this rank. Where that
-/// exception is the failure of another communicator, they get what failed there, and the rank here that caused it; or
-/// nobody (peer -1), where that is none of these ranks. After a failure every call on it fails at once, on every rank,
-/// with the first cause. One that was moved from may be assigned to or destroyed; all else is undefined.
+/// waits for no rank; when an exception destroys it, the others get `errc::peer_failed` that names this rank. If that
+/// exception is the failure of another communicator, they get that failure's text, and the rank of this communicator
+/// that caused it; peer is -1 if none of these ranks did. After a failure every call on it fails at once, on every
+/// rank, with the first cause. A communicator that was moved from may be assigned to or destroyed; all else is
+/// undefined.
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
@@ -65,9 +66,9 @@ class communicator {
 
  public:
   using transport_type = T;
-  using options = typename detail::execute::options_of<T>::type;  ///< what may be said with one call: `{.timeout = 5s}`
+  using options = typename detail::execute::options_of<T>::type;  ///< the options of one call: `{.timeout = 5s}`
 
-  /// Over a transport that is made of these. Requires impl/engine.hpp.
+  /// Over a transport constructed from these. Requires impl/engine.hpp.
   template <class... Args>
     requires(!(std::same_as<std::remove_cvref_t<Args>, communicator> || ...) && detail::execute::is_made_of<T, Args...>)
   explicit communicator(Args&&... args) : engine_{detail::execute::make_engine<T>(std::forward<Args>(args)...)} {}
@@ -79,57 +80,58 @@ class communicator {
   int node_rank() const;   ///< of this node among the nodes
   int node_count() const;  ///< how many nodes it has ranks on
 
-  /// Collective over all ranks. Those that say the same color make a communicator, ordered by key, then by rank. What
-  /// was started before is waited for. A table that was named here (`use_tuning`) holds there as well, until another is
-  /// named there; what was fitted does not.
+  /// Collective over all ranks. Ranks that pass the same color form a communicator, ordered by key, then by rank. Waits
+  /// for all started operations. A table named here (`use_tuning`) applies there as well, until another one is named
+  /// there; a fitted one does not.
   /// Cost    a few small exchanges among all ranks.
-  /// Errors  out_of_resources: no memory for another one; mismatch: a rank does something else; what any call may end
-  ///         with.
+  /// Errors  out_of_resources: no memory for another one; mismatch: a rank does something else; the failures of any
+  ///         call.
   communicator split(int color, int key, const call_site& site = call_site::here());
 
-  /// What is left of it, after a failure: collective over the ranks that are still there, which get a communicator of
-  /// their own, numbered in the same order. Who has died, thrown or left is not in it, and neither is who does not come
-  /// within `o.timeout` (0: the communicator's): that rank gets `errc::timeout` when it comes. Where a rank is lost
-  /// meanwhile, they agree once more. This communicator stays broken, with its first cause; one that was whole is
-  /// broken by it, so that who waits there hears of it. No operation survives: repeat what did not end on all ranks.
+  /// A communicator of the surviving ranks, after a failure: collective over the ranks that are still there, numbered
+  /// in the same order. A rank that has died, thrown or left is not a member, nor is one that does not come within
+  /// `o.timeout` (0: the communicator's): that rank gets `errc::timeout` when it comes. If a rank is lost meanwhile,
+  /// the others agree once more. The old communicator stays broken, with its first cause; shrink also breaks one that
+  /// had not failed, so that ranks waiting there are notified. No operation survives: repeat those that did not end on
+  /// all ranks.
   ///     catch (const kolo::error&) { comm = comm.shrink({.timeout = 5s}); }
-  /// Cost    of one deadline where a rank is there and does not come, else as long as the last one takes to come. The
-  ///         memory of the old one is given back when the job ends.
-  /// Errors  timeout: the others have gone on without this rank; invalid_argument: it has called this before, or the
+  /// Cost    one deadline if a rank is alive and does not come, else the time until the last one comes. The memory of
+  ///         the old one is returned when the job ends.
+  /// Errors  timeout: the others have continued without this rank; invalid_argument: it has called this before, or the
   ///         transport cannot (over MPI, NCCL, and between nodes); out_of_resources: there is no memory for another
   ///         communicator.
   communicator shrink(const options& o = {});
 
-  /// This communicator and newcomers: collective over its ranks, which keep their numbers; `o.newcomers` processes
-  /// (over threads: threads of this process) that call `kolo::shm::join(meeting)` (`kolo::threads::join`) get the
-  /// numbers behind them, as they come. More who wait there stay for the next one. What was started before is waited
-  /// for. This communicator can be used as before, also when that ends in an error, unless one of its ranks is lost.
-  /// The state that a newcomer needs it gets from a peer: `kolo::broadcast_parameters`. A table that was named here
-  /// holds there when it is named there, on all ranks.
+  /// A communicator of these ranks and newcomers: collective over its ranks, which keep their numbers; `o.newcomers`
+  /// processes (over threads: threads of this process) that call `kolo::shm::join(meeting)` (`kolo::threads::join`) get
+  /// the numbers after them, in the order in which they come. Further processes that wait there stay for the next
+  /// `grow`. Waits for all started operations. The old communicator remains usable, also after an error, unless one of
+  /// its ranks is lost. A newcomer gets its state from a peer: `kolo::broadcast_parameters`. Name a tuning table on the
+  /// new communicator, on all ranks, if it is to apply there.
   ///     comm = comm.grow("training", {.timeout = 5s});
-  /// Cost    a few small exchanges among all ranks, and some milliseconds where newcomers wait already. Memory on the
-  ///         heap of a rank is addressed by the new communicator, too.
-  /// Errors  the same on all ranks, while none is lost; timeout: not so many came within `o.timeout`, or one that came
-  ///         did not go on; peer_died: a newcomer was lost before it had arrived, or a rank was; mismatch: a newcomer
-  ///         has another version, `slot_bytes` or `checked`, and hears it as well; invalid_argument: ranks say
-  ///         different things, or no name; out_of_resources.
+  /// Cost    a few small exchanges among all ranks, and some milliseconds if newcomers wait already. The new
+  ///         communicator addresses memory on the heap of a rank, too.
+  /// Errors  the same on all ranks, while none is lost; timeout: fewer came within `o.timeout`, or one that came did
+  ///         not continue; peer_died: a newcomer was lost before it had arrived, or a rank was; mismatch: a newcomer
+  ///         has another version, `slot_bytes` or `checked`, and gets this error as well; invalid_argument: ranks pass
+  ///         different arguments, or no name; out_of_resources.
   template <std::same_as<T> U = T>
   communicator grow(std::string_view meeting, const grow_options& o = {}, const call_site& site = call_site::here());
 
-  /// How many pieces of this rank's buffers others may still write to, after a call has failed: nearly always none. A
-  /// rank that is stopped in the middle of a piece keeps it, if it lies where all ranks address it for good
-  /// (`symmetric`); over MPI it is what could not be cancelled. Do not use or free such buffers until this is 0: the
-  /// rank has gone on then, or ended. `shrink` hands it down.
+  /// How many pieces of this rank's buffers other ranks may still write to, after a call has failed: nearly always
+  /// none. A rank that is stopped in the middle of a piece keeps it, if it lies in memory that all ranks address
+  /// permanently (`symmetric`); over MPI it is the pieces that could not be cancelled. Do not use or free such buffers
+  /// until this is 0: then that rank has resumed, or ended. `shrink` passes the count on.
   std::size_t buffers_in_use() const;
 
-  /// Which algorithm it has chosen for which calls, and how they run: it follows from the rank, the number of ranks,
-  /// their nodes and the table that was named. A communicator that is like it in all of these may begin with it, and
-  /// finds nothing out again. Not collective; costs nothing.
+  /// The algorithms selected so far, and how their calls run: this depends on the rank, the number of ranks, their
+  /// nodes and the named table. A communicator that equals this one in all of these may start with it, and need not
+  /// select again. Not collective; costs nothing.
   using choices = detail::execute::call_cache;
-  choices take_choices();            ///< what it leaves it has to find out again
-  void begin_with(choices&& known);  ///< in place of what it has chosen itself; tables are named and fitted before
+  choices take_choices();            ///< moves them out: this communicator selects again
+  void begin_with(choices&& known);  ///< replaces its own choices; name and fit tables before
 
-  T& transport() const;  ///< what carries it, for what only that kind of transport can do
+  T& transport() const;  ///< for what only that kind of transport can do
   const std::shared_ptr<detail::execute::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a call looks like to the other ranks, in checked mode.
+// The signature of a call, which ranks compare in checked mode.
 #pragma once
 
 #include <kolo/execute/call_signature.hpp>
@@ -26,7 +26,7 @@ inline void sign_numbers(call_signature& r, const collective_args& args, int siz
   if (k == kind::permutation) r.map_hash = args.fingerprint;
   if (core::is_between_two(k)) r.tag = static_cast<std::int32_t>(args.tag >> 32);
   r.count = args.is_empty ? 0 : args.count;
-  if (!args.send_counts || k == kind::alltoall) return;  // there each rank has counts of its own
+  if (!args.send_counts || k == kind::alltoall) return;  // each rank has counts of its own
   r.count = 0;
   for (int i = 0; i < size; ++i) {
     r.count += args.send_counts[i];
@@ -34,7 +34,7 @@ inline void sign_numbers(call_signature& r, const collective_args& args, int siz
   }
 }
 
-/// What other ranks compare.
+/// The signature that other ranks compare.
 [[gnu::cold, gnu::noinline]] inline call_signature signature_of(const call_types& types, const collective_args& args,
                                                                 int size, call_site site) {
   call_signature r{site};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Do all ranks call the same? In checked mode this is asked before every call, over the call's own transport.
+// In checked mode, all ranks compare what they call before every call, over the call's own transport.
 #pragma once
 
 #include <kolo/execute/call_signature.hpp>
@@ -14,12 +14,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Did whoever started the program ask for it: `KOLO_CHECKED=1`?
+/// Whether the environment sets `KOLO_CHECKED=1`.
 inline bool is_checked_by_environment() {
   const char* const value = std::getenv("KOLO_CHECKED");
   return value && *value != '\0' && std::strcmp(value, "0") != 0;
 }
-/// A transport may say it itself.
+/// A transport may set it itself.
 template <Transport T>
 bool is_checked(const T& transport) {
   if constexpr (ChecksCalls<T>)
@@ -27,8 +27,8 @@ bool is_checked(const T& transport) {
   return is_checked_by_environment();
 }
 
-/// While it lives, no second one can be made: so, in checked mode, of two threads that call on one communicator at once
-/// the second is told, if the first is still waiting for the other ranks to say what they call.
+/// While it lives, a second one throws: in checked mode, when two threads call on one communicator at once, the second
+/// gets an error if the first still waits for the other ranks.
 class concurrent_use_guard {
  public:
   concurrent_use_guard(bool& is_there, const char* call, int rank) : is_there_{&is_there} {
@@ -45,7 +45,7 @@ class concurrent_use_guard {
   bool* is_there_;  // not std::atomic_ref, which libc++ has from version 19 on
 };
 
-/// What travels; it belongs to the communicator, so a message that is under way after a failure has a place to go.
+/// The messages; they belong to the communicator, so one that is in flight after a failure still has its buffer.
 struct comparison_buffers {
   struct verdict {
     bool is_refused = false;
@@ -55,7 +55,7 @@ struct comparison_buffers {
   verdict reply{};
 };
 
-/// Where bytes of the host can travel: a transport for device views says it.
+/// The transport for bytes of the host: a transport for device views has a separate one.
 template <Transport T>
 auto& host_transport_of(T& transport) {
   if constexpr (HasHostTransport<T>) return transport.host_transport();
@@ -66,16 +66,15 @@ auto& host_transport_of(T& transport) {
 inline constexpr std::uint32_t comparison_mark = 0xffffffff;
 inline constexpr transport::operation_summary comparison_marker{static_cast<kind>(0xff), 0, 0};  ///< no collective
 
-/// An operation in front of the one that it is about, under the same number: every rank tells rank 0 what it calls,
-/// rank 0 compares, and tells every rank. Nobody goes on before all have come. Cost: two messages for each rank but 0,
-/// p-1 in and p-1 out there.
+/// An operation that precedes the call it checks, under the same number: every rank sends rank 0 its signature, rank 0
+/// compares, and sends every rank the verdict. No rank continues before all have come. Cost: two messages for each rank
+/// but 0; rank 0 receives p-1 and sends p-1.
 /// Errors  mismatch, in the same words on every rank. A rank that does not come is late, or has left, as in every call;
-///         since the others only know that they wait for rank 0, they leave it to rank 0 for a while to say who is
-///         late.
+///         the others only know that they wait for rank 0, so they allow it extra time to report the late rank.
 template <Transport T>
 class comparison : public operation {
  public:
-  /// `call`: its name, which lives for ever.
+  /// `call`: its name, a string that is never freed.
   comparison(T& transport, comparison_buffers& buffers, const char* call, const call_signature& mine,
              std::chrono::nanoseconds timeout, transport::operation_summary what)
       : transport_{transport}, buffers_{buffers}, mine_{mine}, is_numbered_{mine.sequence != 0} {
@@ -88,7 +87,7 @@ class comparison : public operation {
     if (transport.rank() != 0) now.timeout += std::min<std::chrono::nanoseconds>(timeout / 4, longest_grace);
   }
 
-  /// Once more, from the start.
+  /// Starts it again.
   void restart() {
     stage_ = stage::begin;
     refused_ = false;
@@ -131,7 +130,7 @@ class comparison : public operation {
     return take(&buffers_.reply, sizeof buffers_.reply) && end();
   }
 
-  /// Rank 0. Whoever differs first is named; all are heard, so that nobody's record is left on the wire.
+  /// Rank 0. The first rank that differs is named; all signatures are received, so that none is left on the wire.
   [[gnu::cold, gnu::noinline]] bool judge() {
     for (; stage_ == stage::signatures; next_peer(stage::verdict)) {
       if (!take(&buffers_.signature, sizeof(call_signature))) return false;
@@ -220,9 +219,9 @@ class comparison : public operation {
   T& transport_;
   comparison_buffers& buffers_;
   call_signature mine_;
-  bool is_numbered_;  ///< by another communicator, for which this one asks
+  bool is_numbered_;  ///< by another communicator, for which this one compares
   stage stage_ = stage::begin;
-  std::size_t moved_ = 0;  ///< bytes of the message that is on its way
+  std::size_t moved_ = 0;  ///< bytes of the current message
   [[no_unique_address]] decltype(ticket_of<T>()) ticket_{};
   bool is_posted_ = false, refused_ = false;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What drives a transport: the queue of operations that were started on it, what they do when something fails, and what
-// they use again and again.
+// The progress engine of a transport: the queue of started operations, what happens to them after a failure, and memory
+// and choices that operations reuse.
 #pragma once
 
 #include <kolo/core/call_site.hpp>
@@ -33,7 +33,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// True while it lives.
+/// Sets a flag while it lives.
 class during {
  public:
   explicit during(bool& it) : it_{it} { it_ = true; }
@@ -45,26 +45,27 @@ class during {
   bool& it_;
 };
 
-/// The part of a communicator that operations refer to: it stays where it is when the communicator moves.
+/// The part of a communicator that operations refer to: it stays in place when the communicator moves.
 template <class T>
 struct engine : transport::driven, failing<engine<T>> {
   static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
   static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
-  /// Do its requests go on while their thread waits on another communicator? On a device that may not be the current
-  /// one then, and NCCL's calls may wait inside for ranks that are not there before this one goes on.
+  /// Whether a thread that waits on another communicator also progresses this one's requests. Not for device memory:
+  /// another device may be current then, and an NCCL call may block until ranks arrive that themselves wait for this
+  /// one.
   static constexpr bool progresses_in_other_waits = space_of<T> == memory_space::host;
 
-  // Memory that every operation uses again. It outlives the transport, which may still be writing there.
+  // Memory that every operation reuses. It outlives the transport, which may still write there.
   scratch<memory> of_running{};
-  scratch<memory>* room = &of_running;         ///< of the operation that goes on now
+  scratch<memory>* room = &of_running;         ///< of the operation that progresses now
   std::shared_ptr<pair_book<memory>> pairs{};  ///< null before the first pair operation
   using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
                                                      const typename T::options&, call_site);
-  compares_pair* compare_pair = nullptr;  ///< likewise
-  comparison_buffers compared{};          ///< what ranks compare in checked mode
+  compares_pair* compare_pair = nullptr;  ///< null before the first checked pair operation
+  comparison_buffers compared{};          ///< the signatures that ranks compare in checked mode
 
-  // What was decided, once for each kind of call.
+  // Choices, made once for each kind of call.
   call_cache resolved{};
   bool has_chosen = false;                          ///< from then on the tables stay as they are
   std::unique_ptr<const tuning> named{}, fitted{};  ///< by the user; in this run
@@ -75,15 +76,15 @@ struct engine : transport::driven, failing<engine<T>> {
   const ::pid_t process = ::getpid();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
-  std::uint32_t owners = 0, owner = 0;               ///< optimizers that were made on it; whose calls start now
-  bool is_comparing = false;                         ///< a guard's
-  bool has_said = false;                             ///< a failure, to its caller
-  bool is_checked = execute::is_checked(transport);  ///< before every call all ranks compare what they call
+  std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
+  bool is_comparing = false;                         ///< for concurrent_use_guard
+  bool has_said = false;                             ///< a failure was reported to the caller
+  bool is_checked = execute::is_checked(transport);  ///< all ranks compare what they call, before every call
   operation* oldest = nullptr;
   operation* newest = nullptr;
-  const operation* pair_at_work = nullptr;  ///< a pair operation that goes on now, which need not be the oldest
+  const operation* pair_at_work = nullptr;  ///< the pair operation that progresses now, not always the oldest
   bool is_advancing = false;
-  /// What went wrong while this thread waited on another communicator, for the next call here that it concerns.
+  /// An exception thrown while this thread waited on another communicator, for the next call here that it concerns.
   std::exception_ptr deferred{};
 
   template <class... Args>
@@ -96,18 +97,18 @@ struct engine : transport::driven, failing<engine<T>> {
     leave();
     unsaid->is_gone(this);
     if constexpr (HasExecutor<T>)
-      if (transport.failed()) {  // to free it would wait for what is on the streams, which may wait for who is gone
+      if (transport.failed()) {  // to free it would wait for its streams, which may wait for a rank that is gone
         of_running.abandon();
         if (pairs) pairs->abandon();
       }
   }
 
-  /// The number and the tag of the operation that comes next. What was started on another engine that this one takes
-  /// turns with (see composite) has ended then.
+  /// Sets the number and the tag of the next operation. Operations on another engine that this one alternates with (see
+  /// composite) have ended by then.
   ///
-  /// The tag is number, history and kind: so two ranks that exchange anything notice where they differ in this call,
-  /// and also where they did in a call before in which they met nobody who could have noticed it. One history leads to
-  /// one that differs from every other's, whatever follows.
+  /// The tag consists of number, history and kind: so two ranks that exchange anything detect a difference in this
+  /// call, and also in an earlier call in which they exchanged messages with no rank that could detect it. Different
+  /// histories stay different, whatever calls follow.
   void number(operation& o) {
     acquire_turn();
     if (o.is_pair()) {
@@ -141,14 +142,14 @@ struct engine : transport::driven, failing<engine<T>> {
     newest = &o;
   }
 
-  /// What comes before a call in checked mode.
+  /// Precedes a call in checked mode.
   using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
   [[gnu::cold, gnu::noinline]] auto comparison_of(const char* call, const call_signature& mine,
                                                   std::chrono::nanoseconds timeout, transport::operation_summary what) {
     return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
   }
-  /// The operation that is enqueued next gets the same number.
+  /// The operation enqueued next gets the same number.
   void enqueue_before(operation& c) {
     const auto before = history;
     enqueue(c);
@@ -156,8 +157,8 @@ struct engine : transport::driven, failing<engine<T>> {
     --sequence;
     history = before;
   }
-  /// Waits until all ranks have said what they call next. Throws `mismatch` where that is not the same, and
-  /// `invalid_argument` while another thread waits here.
+  /// Waits until all ranks have sent what they call next. Throws `mismatch` if that differs, and `invalid_argument`
+  /// while another thread waits here.
   [[gnu::cold, gnu::noinline]] void compare(const char* call, const call_signature& mine,
                                             std::chrono::nanoseconds timeout,
                                             transport::operation_summary what = comparison_marker) {
@@ -168,7 +169,7 @@ struct engine : transport::driven, failing<engine<T>> {
     flight->take_back(c.now.sequence);
   }
 
-  /// Does what can be done without waiting, up to and with `o`.
+  /// Does all work up to and including `o` that needs no waiting.
   advanced advance(operation& o) {
     if (deferred && !o.finished) [[unlikely]]
       says(), core::throw_again(std::exchange(deferred, nullptr));
@@ -194,7 +195,7 @@ struct engine : transport::driven, failing<engine<T>> {
     }
     return advanced::finished;
   }
-  /// `o` has ended; `before` is before it.
+  /// `o` has ended; `before` precedes it in the queue.
   void remove(operation& o, operation* before) {
     (before ? before->next : oldest) = o.next;
     if (newest == &o) newest = before;
@@ -202,15 +203,16 @@ struct engine : transport::driven, failing<engine<T>> {
     else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
   }
 
-  /// What holds `o` up, and has the turn: itself, one with the same rank, or the oldest operation.
+  /// The operation that `o` waits for: itself, an earlier one with the same peer, or the oldest operation.
   operation& in_the_way_of(operation& o) {
     if (!o.is_pair() || !o.is_up) return *oldest;
     for (operation* i = oldest; i != &o; i = i->next)
       if (share_a_direction(*i, o)) return in_the_way_of(*i);  // an exchange waits for both directions
     return o;
   }
-  /// f(p, s): for what `o` waits, and for how long. Behind an operation that has more time than `o` it is the deadline
-  /// of `o` that counts, anew behind each: where all go on, who waits for the last of them is not late.
+  /// Calls f(p, s) with the wait that `o` depends on. If an earlier operation that `o` waits for has a longer timeout,
+  /// the timeout of `o` applies, and starts anew with each such operation: while they all progress, a caller that waits
+  /// for the last of them is not late.
   template <class F>
   void with_deadline(operation& o, F f) {
     operation& turn = in_the_way_of(o);
@@ -231,8 +233,8 @@ struct engine : transport::driven, failing<engine<T>> {
   }
 
   using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
-  /// What is thrown on the way, by an operator, a view or the transport, breaks the communicator: its messages are
-  /// under way. `o` does not go on, whoever waits for it: it has stopped half-way.
+  /// An exception from an operator, a view or the transport breaks the communicator: its messages are in flight. `o`
+  /// has stopped half-way and does not continue, even if another operation is waited for.
   template <class F>
   auto guard(operation& o, F&& work) {
     try {
@@ -254,7 +256,7 @@ struct engine : transport::driven, failing<engine<T>> {
       this->throw_failure(*f);
   }
 
-  /// Fruitless looks in a row after which a loop around `test` gives others the core.
+  /// Fruitless polls in a row after which a loop around `test` yields the core.
   static constexpr int polls_in_a_row = 64;
 
   bool test(operation& o) {
@@ -296,7 +298,7 @@ struct engine : transport::driven, failing<engine<T>> {
     }
   }
 
-  /// A blocking call that does all of its work at once, past the queue, which is empty: `work(operation)`.
+  /// A blocking call that does all of its work at once and bypasses the queue, which is empty: `work(operation)`.
   template <class F>
   [[gnu::always_inline]] void run_now(operation& o, F&& work) {
     number(o);
@@ -314,7 +316,7 @@ struct engine : transport::driven, failing<engine<T>> {
     saying([&] { transport::relax(transport, p, s, this); });
   }
 
-  /// In the wait of another communicator, where nothing can be said of what goes wrong here.
+  /// Progresses this engine while its thread waits on another communicator, which must not get this one's errors.
   static transport::company go_on(transport::driven& d) noexcept {
     auto& e = static_cast<engine&>(d);
     if (!e.newest || e.is_advancing || e.deferred || e.transport.failed()) return transport::company::none;
@@ -332,8 +334,8 @@ struct engine : transport::driven, failing<engine<T>> {
     }
   }
 
-  /// Waits, and does what comes `behind` it, where nothing may be thrown: has it ended well? What its caller has not
-  /// heard yet is said by the next call, or by whoever runs this rank.
+  /// Waits, then calls `behind`; throws nothing. Returns whether both succeeded. A failure not yet reported to the
+  /// caller is reported by the next call, or by the launcher of this rank.
   template <class F>
   bool ends_well(operation& o, F behind) noexcept {
     const bool had_said = has_said;
@@ -348,12 +350,12 @@ struct engine : transport::driven, failing<engine<T>> {
     }
   }
 
-  /// Nobody may sleep through what this rank has sent while it does something else.
+  /// No peer may sleep waiting for data that this rank has already sent while it does something else.
   void flush() {
     if constexpr (Flushable<T>) transport.flush();
   }
 
-  /// Waits for all that was started: what the transport does by itself must not overtake it.
+  /// Waits for all started operations: what the transport does by itself must not overtake them.
   void finish_all() {
     take_over();
     acquire_turn();
@@ -361,7 +363,7 @@ struct engine : transport::driven, failing<engine<T>> {
     throw_if_failed();
   }
 
-  /// Forgets an operation that will not finish any more.
+  /// Removes an operation that will not finish any more.
   void abandon(operation& o) noexcept {
     take_over();
     take_back(o);
@@ -374,7 +376,8 @@ struct engine : transport::driven, failing<engine<T>> {
 };
 
 /// While it lives, calls that start belong to the optimizer of this number. Calls of two optimizers may look alike, so
-/// their numbers go into the history: ranks that step them in different orders do not match, nor those at other steps.
+/// their numbers enter the history: ranks that step them in different orders do not match, nor ranks at different
+/// steps.
 template <Transport T>
 class calls_of {
  public:

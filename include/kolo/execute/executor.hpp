@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What touches elements, so that nothing else does and they may lie where the host cannot look.
+// The executor: the only code that touches elements, so that they may lie in memory that the host cannot access.
 #pragma once
 
 #include <kolo/core/copy.hpp>
@@ -13,17 +13,17 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What touches elements where they lie: the host, or a stream of a device. What the members do happens in the order of
-/// the calls, and in order with the transport's own sends and receives, but need not have happened when they return.
+/// Touches elements in place: the host, or a stream of a device. The operations happen in the order of the calls, and
+/// in order with the transport's own sends and receives, but need not be complete when the calls return.
 ///
-/// * `allocate(bytes)`: memory where elements may lie; `allocation` owns it, and `get()` is its address
+/// * `allocate(bytes)`: memory for elements; `allocation` owns it, and `get()` is its address
 /// * `copy(to, from, bytes)`: copies; the two do not overlap
 /// * `combine(kernel, dst, sources, n, count, finish_size)`: `dst` = the n sources combined in their order, `count`
 ///   elements; then the operator's finish
 /// * `to_wire(kernel, wire, from, rounded, count)`: converts `count` elements for the wire; `rounded` (may be null):
-///   what the wire can carry of them
+///   receives their values as rounded by the wire type
 /// * `from_wire(kernel, dst, wire, count)`: converts them back
-/// * `round(kernel, data, count)`: replaces elements by what the wire can carry of them
+/// * `round(kernel, data, count)`: rounds elements to the wire type
 /// * `make_kernel<T>(op)`: optional: the kernel that the others are given; without it, the host's
 ///
 /// Models: `host_executor`, `cuda::stream_executor`, `detail::cuda::capturing_executor`.
@@ -40,20 +40,19 @@ concept Executor = std::copyable<X> && requires(const X& x, std::byte* to, const
   x.round(k, to, count);
 };
 
-/// Everything happens at once.
+/// Everything is complete when the calls return.
 struct host_executor : host_memory {
   /// The two do not overlap.
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-  /// The same for bytes that nobody looks at soon: they displace nothing in the caches, and are not read before they
-  /// are written. Ordered for other ranks by `end_past_cache`.
+  /// The same for bytes that are not read again soon: they displace nothing in the caches, and are not read before they
+  /// are written. `end_past_cache` orders them for other ranks.
   static void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
     core::copy_past_cache(to, from, bytes);
   }
   static void end_past_cache() { core::end_past_cache(); }
 
-  /// Copies into a slot that goes one way (see one_way_copy). Complete, and ordered before what is stored next, when it
-  /// returns.
+  /// Copies into a slot without a reply (see one_way_copy). Complete on return, and ordered before later stores.
   static void copy_one_way(std::byte* slot, const std::byte* from, std::size_t bytes, bool past_cache) {
     if (!past_cache) return copy(slot, from, bytes);
     copy_past_cache(slot, from, bytes);
@@ -71,7 +70,7 @@ struct host_executor : host_memory {
     k.from_wire(dst, wire, count);
   }
 
-  /// To what the wire can carry, in place.
+  /// Rounds to the wire type, in place.
   static void round(const kernel& k, std::byte* data, std::size_t count) {
     std::byte wire[reduce::most_wire_bytes];
     const auto most = sizeof wire / k.wire_bytes;
@@ -84,7 +83,7 @@ struct host_executor : host_memory {
 
 static_assert(Executor<host_executor>);
 
-/// A transport whose elements do not lie in the host's memory has an `executor()` of its own.
+/// The transport's `executor()` if its elements do not lie in the host's memory, else the host's.
 template <class T>
 auto executor_of(const T& transport) {
   if constexpr (HasExecutor<T>) {

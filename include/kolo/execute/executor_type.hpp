@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What touches elements where they lie for a transport; where it makes kernels of its own, a call asks it for them.
+// The executor type of a transport; if it makes kernels of its own, a call uses those.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -8,8 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What touches elements where they lie for a transport (execute/executor.hpp); void: the host. Where a transport is
-/// known by its name alone, this says it.
+/// The executor type of a transport (execute/executor.hpp); void: the host. Specialised for a transport that is only
+/// declared.
 template <class TransportType>
 struct executor_type {
   using type = void;

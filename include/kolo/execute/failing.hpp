@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an engine does about what goes wrong: the communicator breaks, the other ranks are told, and a caller hears of
-// it.
+// How an engine handles failures: it breaks the communicator, notifies the other ranks, and reports to the caller.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -15,10 +14,10 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// The part of `Engine` that sees to failures.
+/// The part of `Engine` that handles failures.
 template <class Engine>
 struct failing {
-  /// What was thrown while `o` went on: all ranks hear of it.
+  /// `thrown` came from progressing `o`: all ranks are notified.
   [[noreturn, gnu::cold, gnu::noinline]] void break_by(const operation& o, const error& thrown) {
     auto& transport = self().transport;
     says();
@@ -29,7 +28,7 @@ struct failing {
     else if constexpr (AdoptsFailures<std::remove_cvref_t<decltype(transport)>>) transport.adopt_first_failure(f);
     throw error{f, thrown.buffers_in_use()};
   }
-  /// Not an error of this library's; its caller throws it again.
+  /// The exception is not an error of this library; the caller rethrows it.
   [[gnu::cold, gnu::noinline]] void break_by_exception(const operation& o) {
     says();
     if (!self().transport.failed()) break_off(o, "an exception ended its operation");
@@ -43,12 +42,13 @@ struct failing {
     locate(f, o);
     fail(f);
   }
-  /// Whoever looks at this rank's operations sees that they do not go on.
+  /// Fails the transport and marks this rank's operations in the flight recorder as stopped.
   void fail(const failure& f) {
     self().transport.fail(f);
     self().flight->fail();
   }
-  /// Where that is caught: what has ended something else, for which ranks of this communicator may wait as well.
+  /// Called where an exception from other work is caught: ranks of this communicator may be waiting for this one, so
+  /// its transport is failed too.
   [[gnu::cold, gnu::noinline]] void pass_on(std::string_view text) {
     auto& transport = self().transport;
     if (transport.size() > 1 && !transport.failed()) fail(transport::said_in_unwinding(transport, text));
@@ -67,7 +67,7 @@ struct failing {
     if (const auto n = transport::buffers_in_use(self().transport); n > 0) throw error{e.cause(), n};
     throw;
   }
-  /// Where it fails, the views of `o` are its caller's again; or the error says that they are not.
+  /// If it throws, the views of `o` are the caller's again; or the error reports that they are not.
   template <class F>
   auto taking_back(operation& o, F&& work) {
     try {
@@ -81,7 +81,7 @@ struct failing {
     }
   }
 
-  /// Its caller is about to hear of the failure.
+  /// The caller is about to receive the failure.
   void says() noexcept {
     auto& e = self();
     if (e.transport.failed()) e.flight->fail();
@@ -108,7 +108,7 @@ struct failing {
     throw error{f};
   }
 
-  /// This rank refuses what its caller asked for. The others are told, since they wait for it.
+  /// This rank rejects its caller's arguments. The others are notified, since they wait for it.
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* operation_name, const std::string& sentence) {
     auto& transport = self().transport;
     failure f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the blocks of a collective lie: in the input, in the output, or in scratch, piece by piece.
+// The places of the blocks of a collective: in the input, in the output, or in scratch, piece by piece.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -9,13 +9,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// An element of a memory.
+/// A position in a memory, in elements.
 struct element_position {
   const memory* where = nullptr;
   std::size_t first = 0;
 };
 
-/// What `for_each_run` does where a view has to be asked for its runs: once, and not for each `f`.
+/// The part of `for_each_run` for views that list their runs: compiled once, and not for each `f`.
 [[gnu::noinline]] inline void for_each_run_found(const element_position& p, std::size_t count, void* f,
                                                  void (*call)(void* f, std::byte*, std::size_t, std::size_t)) {
   for (std::size_t done = 0; done < count;) {
@@ -39,7 +39,7 @@ void for_each_run(const element_position& p, std::size_t count, F f) {
   if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
 }
 
-/// Copies elements from one position to another, run by run, by `executor.copy`; not where they lie there already.
+/// Copies elements from one position to another, run by run, by `executor.copy`; skips runs already in place.
 template <class Executor>
 void copy_elements(const element_position& from, const element_position& to, std::size_t count,
                    const Executor& executor) {
@@ -51,8 +51,8 @@ void copy_elements(const element_position& from, const element_position& to, std
   });
 }
 
-/// Puts the arrivals of one transfer, and this rank's own operand (the source without data), into the order in which
-/// they are combined. `arrived_from(i)`: what the i-th peer of the range has sent.
+/// Puts the received parts of one transfer, and this rank's own operand (the source without data), into the order in
+/// which they are combined. `arrived_from(i)`: the data of the i-th peer of the range.
 template <class F>
 void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, F arrived_from) {
   int count = 0;
@@ -71,11 +71,11 @@ void arrange_sources(const peer_range& from, arrival then, int rank, int size, s
   place_own();
 }
 
-/// The blocks of one call on one rank. A call is cut into pieces, the same part of every block, and lengths and places
+/// The blocks of one call on one rank. A call is cut into pieces, the same part of every block; lengths and positions
 /// are those of the current piece.
 class layout {
  public:
-  /// This rank and others as the schedule numbers them: the root is 0.
+  /// Ranks as the schedule numbers them: the root is 0.
   int virtual_rank() const { return mod(rank_ - args_->root, size_); }
   int real(int virtual_rank) const { return mod(virtual_rank + args_->root, size_); }
   int size() const { return size_; }
@@ -89,7 +89,7 @@ class layout {
     return first >= all ? 0 : std::min(piece_elements_, all - first);
   }
 
-  /// Where `in` has the block.
+  /// The block's position in `in`.
   element_position input_of(int b, std::size_t offset) const {
     const bool own_part_only = args_->collective == kind::allgather || args_->collective == kind::gather;
     return {&args_->in,
@@ -104,22 +104,22 @@ class layout {
             whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
   }
 
-  /// Is this the root? A schedule that has one is not rotated.
+  /// Whether this rank is the root. A schedule with a root of its own is not rotated.
   bool is_root() const { return virtual_rank() == args_->schedule.root; }
-  /// Is the block promised to this rank?
+  /// Whether the block is promised to this rank.
   bool is_wanted(int b) const {
     return schedule::required_after(args_->collective, virtual_rank(), b, args_->schedule.blocks, size_,
                                     args_->schedule.root);
   }
 
-  /// Where a part is one block: has this rank its own, and wants it, so that it need not travel?
+  /// If a part is one block: whether this rank already has its own part and also needs it, so that it need not travel.
   bool holds_part(int b) const {
     const auto k = args_->collective;
     return (k == kind::allgather || (b == args_->schedule.root && (k == kind::gather || k == kind::scatter))) &&
            args_->schedule.blocks == size_;
   }
 
-  /// Where the call has an epilogue: elements that lie at home are final.
+  /// If the call has an epilogue: elements in their destination are final.
   void conclude(const element_position& p, std::size_t count) const {
     if (count > 0) args_->then->apply(args_->then->self, p.first, count);
   }
@@ -136,12 +136,12 @@ class layout {
     } else {
       longest_ = whole(0).count;
     }
-    // In an alltoall each rank knows other parts. A block of two ranks is as long as both pieces at most, or longer
-    // than the transport's, and then both are that long.
+    // In an alltoall the two ends of a block know different longest parts. Their piece sizes still agree for every
+    // block they share: either the block fits in one piece of both, or both use the transport's piece size.
     piece_elements_ = std::max<std::size_t>(1, std::min(longest_, piece_bytes / args.compute.element_bytes));
   }
 
-  /// Takes room for the first elements of ragged parts, and fills it.
+  /// Allocates and fills the arrays of first elements of ragged parts.
   template <class Take>
   void place_parts(Take take) {
     const auto bytes = static_cast<std::size_t>(size_ + 1) * sizeof(std::size_t);
@@ -163,7 +163,8 @@ class layout {
   int rank_ = 0, size_ = 1;
   std::size_t piece_ = 0, piece_elements_ = 1, longest_ = 0;
 
-  /// A block in the whole vector, in elements; also for scratch blocks, which are as long as the one they stand for.
+  /// A block in the whole vector, in elements; also for scratch blocks, which have the length of the block that they
+  /// replace.
   extent whole(int b) const {
     const auto kind = args_->collective;
     const int blocks = args_->schedule.blocks, index = mod(b, blocks);
@@ -182,7 +183,7 @@ class layout {
     for (int r = 0; r < size_; ++r) firsts[r + 1] = firsts[r] + counts[r];
   }
 
-  /// Blocks that have a number, and lie in scratch where they are not promised to this rank.
+  /// The blocks that get a scratch index, used if they are not promised to this rank.
   int blocks_kept() const {
     const auto k = args_->collective;
     const bool keeps = k == kind::reduce_scatter || k == kind::scatter ||
@@ -199,7 +200,7 @@ class layout {
 
   std::size_t blocks_in_scratch() const { return static_cast<std::size_t>(blocks_kept() + args_->schedule.scratch); }
 
-  /// The rank, in real numbers, that a block belongs to.
+  /// The rank, as numbered by the communicator, that a block belongs to.
   int owner_of(int b) const {
     const int blocks = args_->schedule.blocks, index = mod(b, blocks);
     return real(blocks == size_ ? index : schedule::owner(index, blocks, size_));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule over a transport that carries messages: a round is posted together, awaited, and then combined.
+// Runs a schedule over a message transport: a round is posted together, awaited, and then combined.
 #pragma once
 
 #include <kolo/execute/block_state.hpp>
@@ -9,20 +9,20 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A state machine over piece and round. What lies contiguously and travels as it is goes straight from and to its
-/// place; the rest is staged. Staging belongs to the communicator, so a message that is still under way after a failure
-/// has a place to go.
+/// A state machine over piece and round. Contiguous data that travels unconverted is sent and received in place; the
+/// rest is staged. Staging belongs to the communicator, so a message that is in flight after a failure still has its
+/// buffer.
 ///
-/// A transport that takes runs is told of views that are not contiguous, where their runs are long. Measured over MPI
-/// on one host, 2 ranks, 64 KiB to 16 MiB: with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time
-/// of packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
+/// A transport that takes runs gets the runs of views that are not contiguous, if those are long. Measured over MPI on
+/// one host, 2 ranks, 64 KiB to 16 MiB: with runs of 4 KiB and more derived datatypes take 0.3 to 0.97 of the time of
+/// packing (MPICH, Open MPI), with runs of 256 bytes mostly longer, up to 1.5.
 ///
-/// At most two pieces are in flight and take turns, strictly, so all ranks post in one order: while a round of one
-/// piece is combined, the messages of the other are under way. One at a time where the transport says so.
+/// At most two pieces are in flight and strictly alternate, so all ranks post in one order: while a round of one piece
+/// is combined, the messages of the other are in flight. Only one is if the transport specifies so.
 ///
-/// Example: allreduce by `ring` on 3 ranks, 2 pieces. Posted are: round 0 of piece 0; round 0 of piece 1; when the
-/// messages of piece 0 are done, its block is combined and its round 1 is posted; then the same of piece 1; and so on
-/// for 4 rounds.
+/// Example: allreduce by `ring` on 3 ranks, 2 pieces. It posts round 0 of piece 0; then round 0 of piece 1; when the
+/// messages of piece 0 are done, it combines its block and posts its round 1; then the same for piece 1; and so on for
+/// 4 rounds.
 template <MessageTransport T>
 class messaging_run {
  public:
@@ -63,17 +63,17 @@ class messaging_run {
     const transfer* what;
     int index, peer;
     cursor at;
-    std::size_t runs;   ///< of memory that it comes from or goes to
-    std::byte* staged;  ///< null: it goes straight to or from its place
+    std::size_t runs;   ///< number of memory runs of the message
+    std::byte* staged;  ///< null: sent or received in place
     bool incoming, done;
   };
 
-  /// One piece after the other, each in all its rounds.
+  /// A sequence of pieces, each in all its rounds.
   struct in_flight_piece {
     block_states blocks{};
     step now{};
     message* messages = nullptr;
-    int first_of[step::capacity]{};  ///< where the messages of each transfer begin
+    int first_of[step::capacity]{};  ///< index of the first message of each transfer
     int count = 0, round = 0;
     bool is_active = false;
   };
@@ -87,7 +87,7 @@ class messaging_run {
     else return most_in_flight;
   }
 
-  /// Between two ranks one message is all.
+  /// A point-to-point call is one message.
   std::size_t piece_bytes() { return operation_.is_pair() ? static_cast<std::size_t>(-1) : transport().piece_bytes(); }
 
   void use(in_flight_piece& l) {
@@ -135,7 +135,7 @@ class messaging_run {
     post_messages();
   }
 
-  /// What is sent first, so that it is on its way while the rest is posted.
+  /// Posts sends first, so that they are on their way while receives are posted.
   void post_messages() {
     auto& l = *current_;
     std::size_t bytes = 0;
@@ -145,7 +145,7 @@ class messaging_run {
     for (const bool incoming : {false, true})
       for (int i = 0; i < l.count; ++i)
         if (auto& m = l.messages[i]; m.incoming == incoming) post(m, staging);
-    if (!operation_.is_pair()) transport().submit();  // else the engine does, when all have posted theirs
+    if (!operation_.is_pair()) transport().submit();  // else the engine does, after all pair operations have posted
   }
 
   void post(message& m, std::byte*& staging) {
@@ -179,8 +179,8 @@ class messaging_run {
     return !m->find && m->base <= begin && end <= m->base + m->count * m->element_bytes;
   }
 
-  /// Calls f(data, bytes) for each run of memory that the message comes from or goes to; neighbours are one. On a
-  /// device only where a contiguous view has both: else they may be of two allocations, which go one by one.
+  /// Calls f(data, bytes) for each run of memory of the message; adjacent runs are merged. On a device only runs in one
+  /// contiguous view are: others may be of two allocations, which must be passed separately.
   template <class F>
   void for_each_stretch(const message& m, F f) {
     constexpr bool all_is_one = space_of<T> == memory_space::host;
@@ -204,8 +204,8 @@ class messaging_run {
     f(begin, static_cast<std::size_t>(end - begin));
   }
 
-  /// In how many runs the message may lie where it belongs; 0: it is staged. So is what is sent and received in one
-  /// round, on arrival.
+  /// The number of runs in which the message may be sent or received in place; 0: it is staged. Blocks that are both
+  /// sent and received in one round are staged on arrival.
   std::size_t runs_of(const message& m) {
     if (args_.compute.to_wire || (m.incoming && (m.what->then != arrival::replace || m.what->send == m.what->receive)))
       return 0;
@@ -232,12 +232,12 @@ class messaging_run {
     current_->blocks.end_round(current_->now, now.round);
   }
 
-  /// One pass over what all peers of the transfer have sent, and over this rank's own.
+  /// One pass over the data of all peers of the transfer, and over this rank's own.
   void combine(const transfer& t) {
     cursor at = current_->blocks.start(t.receive, 0);
     if (at.left == 0) return;
     const message* const first =
-        current_->messages + current_->first_of[current_->now.index_of(t)];  // each peer's, as long as the first
+        current_->messages + current_->first_of[current_->now.index_of(t)];  // one for each peer, as long as the first
     arrange_sources(t.from, t.then, current_->blocks.virtual_rank(), current_->blocks.size(), sources_,
                     [&](int i) { return first[i].staged; });
     current_->blocks.combine(at, t.receive, at.left, sources_, t.from.count + 1, current_->blocks.completes(now.round));
@@ -250,7 +250,7 @@ class messaging_run {
   operation& operation_;
   wait_context& now;
   in_flight_piece in_flight_[most_in_flight]{};
-  in_flight_piece* current_ = &in_flight_[0];  ///< whose turn it is
+  in_flight_piece* current_ = &in_flight_[0];  ///< the piece whose turn it is
   std::size_t in_flight_count_ = 1;
   source* sources_ = nullptr;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks whose transport has slots notice that they do not all do the same.
+// How ranks over slots detect that they make different calls.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Bytes of the shortest piece that goes by reference: to copy a shorter one costs less than to claim it.
+/// Bytes of the shortest piece sent by reference: copying a shorter one costs less than claiming it.
 template <SlotTransport T>
 std::size_t least_remote_bytes(const T& transport) {
   constexpr std::size_t usual = 4 * 1024;
@@ -20,7 +20,7 @@ std::size_t least_remote_bytes(const T& transport) {
   return slot < usual ? slot / 16 : std::min(usual, slot - slot / 16);
 }
 
-/// What the drivers over slots have in common. Every piece carries the operation's tag.
+/// The common base of the drivers over slots. Every piece carries the operation's tag.
 template <SlotTransport T>
 class mismatch_checker {
  public:
@@ -33,7 +33,7 @@ class mismatch_checker {
 
   bool may_be_remote(std::size_t bytes) { return bytes >= least_remote_bytes(transport()); }
 
-  /// A piece that was taken has been read, and replied to, to its end.
+  /// Called after a claimed piece has been read, and replied to, completely.
   void confirm(int peer) {
     if (!transport().still_claims(peer))
       throw error{*transport().failed()};  // its sender has failed, and may have written there meanwhile
@@ -46,14 +46,15 @@ class mismatch_checker {
     return a;
   }
 
-  /// Between two ranks nobody else's pieces matter, nor do any to who only sends.
+  /// In a pair operation only the peer's pieces matter, and none if this rank only sends.
   bool may_be_stray(int peer) const {
     if (!operation_.is_pair()) return peer != engine_.transport.rank();
     return peer == operation_.peer && args_.collective != kind::send;
   }
 
-  /// After a long wait: has anybody sent what this rank will never ask for? Whoever disagrees about the root, say, may
-  /// have sent its pieces to others than those who wait. What belongs to later operations is no sign of it.
+  /// After a long wait: whether a rank has sent something that this rank will never ask for. A rank that disagrees
+  /// about the root, for instance, may have sent its pieces to ranks that do not wait for them. Pieces of later
+  /// operations are no sign of it.
   void check_strays() {
     if (operation_.waiting.checked == strays_checked_) return;
     strays_checked_ = operation_.waiting.checked;
@@ -65,8 +66,8 @@ class mismatch_checker {
       if constexpr (Observable<T>) check_tag(peer);
     }
   }
-  /// Of an alltoall whose parts differ, ranks only know their own: this call's piece has come, but by a way that this
-  /// rank's lengths exclude.
+  /// In a ragged alltoall a rank only knows its own parts: this detects a piece of this call that came by a protocol
+  /// that this rank's lengths exclude.
   void check_ragged(int peer) {
     if (!args_.receive_counts || args_.runs_as != pattern::exchange) return;
     const auto sent = args_.send_counts[peer] * args_.compute.element_bytes,
@@ -78,11 +79,11 @@ class mismatch_checker {
     check(exchanges || awaited == 0, transport().peek(peer));
     check(!exchanges, transport().peek_exchange(peer));
   }
-  /// Two roots wait for each other, and neither has sent anything: what that rank has written down of this call.
+  /// Two roots may wait for each other without sending anything: compares the tags in their flight recorders.
   void check_tag(int peer) {
     const auto its = transport().recorder(peer);
     const auto theirs = its ? its->tag() : tag();
-    const bool compares = (theirs & 0xff) == (comparison_mark & 0xff);  // and begins the call itself only then
+    const bool compares = (theirs & 0xff) == (comparison_mark & 0xff);  // it begins the call itself afterwards
     if (operation_.is_pair() || compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag()) return;
     report_mismatch(peer, {.tag = theirs});
   }
@@ -91,12 +92,12 @@ class mismatch_checker {
     if (!a.data || a.tag == tag()) return;
     const bool is_other = a.tag == transport::split_tag || is_pair_tag(a.tag) || operation_.is_pair();
     if (!is_other && static_cast<std::int32_t>(theirs - mine) <= 0) report_mismatch(peer, a);  // numbers wrap
-    // Whoever does something else has done its part before: had it sent what this rank waits for, it would be here by
-    // the second time.
+    // A rank that calls something else has done its part before: had it sent what this rank waits for, that would be
+    // here by the second check.
     if (is_other && peer == now().peer && std::exchange(doing_other_, peer) == peer) report_mismatch(peer, a);
   }
 
-  /// Both do the same with each other.
+  /// Both ranks make the same call to each other.
   std::string difference(const received_slot& a) const {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (theirs != mine) return core::text_of({" has the tag ", theirs, ", and not ", mine});

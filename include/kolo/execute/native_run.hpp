@@ -8,8 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; what
-/// the collective leaves to do at the end (the division of a mean) is done here, in one pass over the result.
+/// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; a
+/// final step that the collective lacks (the division of a mean) is done here, in one pass over the result.
 template <MessageTransport T>
 class native_run {
  public:
@@ -39,7 +39,7 @@ class native_run {
   const collective_args& args_;
   operation& operation_;
   packed_views views_{};
-  const collective_args* asked_ = nullptr;  ///< what the collective is asked for
+  const collective_args* asked_ = nullptr;  ///< the arguments of the collective
   typename T::ticket ticket_{};
 };
 

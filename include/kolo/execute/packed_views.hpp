@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Contiguous memory in place of views that are not contiguous, for a transport's own collective, which takes no other.
+// Contiguous copies of views that are not contiguous, for a transport's own collective, which takes no others.
 #pragma once
 
 #include <kolo/execute/engine.hpp>
@@ -8,11 +8,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Which view is copied follows from this rank's views alone, so ranks may differ in it. The copies lie in the
+/// Which view is copied depends on this rank's views alone, so ranks may differ in it. The copies lie in the
 /// communicator's staging.
 class packed_views {
  public:
-  /// The call to make: `args` itself where nothing need be copied. What the collective reads is copied now.
+  /// The arguments to call with: `args` itself if nothing needs copying. Copies the input of the collective.
   template <class T>
   const collective_args& begin(engine<T>& e, const collective_args& args) {
     const auto executor = executor_of(e.transport);
@@ -30,13 +30,13 @@ class packed_views {
     return packed_;
   }
 
-  /// What the collective has written goes to its place.
+  /// Copies the output of the collective to its destination.
   template <class T>
   void end(engine<T>& e, const collective_args& args) const {
     if (replaces_out_ && writes(args, e.transport.rank())) copy(executor_of(e.transport), packed_.out, args.out);
   }
 
-  /// Does the collective leave anything in `out` on that rank?
+  /// Whether the collective writes to `out` on that rank.
   static bool writes(const collective_args& args, int rank) {
     switch (args.collective) {
       case kind::reduce:

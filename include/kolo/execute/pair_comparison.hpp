@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Do two ranks mean the same? In checked mode what they call travels before what they send, the same way.
+// In checked mode, two ranks compare their calls: the signature travels before the data, in the same direction.
 #pragma once
 
 #include <kolo/execute/collective_operation.hpp>
@@ -12,11 +12,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What is compared lies in the host's memory, so elements have to travel from there.
+/// Signatures lie in the host's memory, so the transport must send from there.
 template <class T>
 inline constexpr bool compares_pairs = std::derived_from<typename engine<T>::memory, host_memory>;
 
-/// The arguments of the message that says what is called.
+/// The arguments of the message that carries the signature.
 struct pair_signature_call {
   pair_signature_call(const collective_args& of, pair_signatures& signatures, int size) {
     switch (of.collective) {
@@ -45,8 +45,8 @@ struct pair_signature_call {
   collective_args args{};
 };
 
-/// A pair operation in front of the one that it is about, under the same number. Cost: one message more, each way that
-/// one goes. Who receives compares.
+/// A pair operation that precedes the one it checks, under the same number. Cost: one more message in each direction of
+/// that operation. The receiver compares.
 /// Errors  mismatch, in the same words on every rank.
 template <Transport T>
 class pair_comparison final : pair_signature_call, public collective_operation<T>, public before_pair {
@@ -82,7 +82,7 @@ class pair_comparison final : pair_signature_call, public collective_operation<T
 
   advanced go_on_and_compare() {
     has_begun_ = true;
-    auto& number = signatures_.mine.sequence;  // once: the peer may be reading it where it lies
+    auto& number = signatures_.mine.sequence;  // written once: the peer may be reading it in place
     if (number != this->now.sequence) number = this->now.sequence;
     const auto a = this->go_on();
     if (a == advanced::finished && this->summary.what() != kind::send) compare();

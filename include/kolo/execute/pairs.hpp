@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is between two ranks: its numbers, whose turn it is in each direction of a pair, the memory that each operation
-// has for itself, and how an engine goes on with all of them side by side.
+// The point-to-point operations of an engine: their numbers, their order in each direction of a pair, the scratch of
+// each, and how the engine progresses all of them concurrently.
 #pragma once
 
 #include <kolo/execute/call_signature.hpp>
@@ -16,7 +16,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Things that are taken for a while, and stay where they are for as long as this lives.
+/// A pool of objects that are acquired and put back; they stay in place as long as the pool lives.
 template <class X>
 class stock {
  public:
@@ -40,13 +40,13 @@ class stock {
   std::vector<X*> free_{};
 };
 
-/// What two ranks compare in checked mode.
+/// The signatures that two ranks compare in checked mode.
 struct pair_signatures {
   call_signature mine{}, theirs{};
 };
 
-/// What an engine asks of them: they are there from the first pair operation on, so that programs without any do not
-/// have their code.
+/// An engine's point-to-point state, created at the first such operation; virtual so that programs without any do not
+/// link it.
 template <class Memory>
 struct pair_book {
   virtual ~pair_book() = default;
@@ -60,40 +60,40 @@ struct pair_book {
   virtual void abandon() = 0;
 };
 
-/// In front of a pair operation in checked mode.
+/// Precedes a pair operation in checked mode.
 struct before_pair {
   virtual ~before_pair() = default;
   virtual operation& first() = 0;
   virtual void restart() = 0;
 };
 
-/// Is there a direction between two ranks in which both go?
+/// Whether two operations use a common direction of one pair.
 inline bool share_a_direction(const operation& a, const operation& b) {
   const auto k = a.summary.what(), l = b.summary.what();
   return a.peer == b.peer && (k == l || k == kind::exchange || l == kind::exchange);
 }
 
-/// Of one communicator. Allocates when a rank first has to do with another one alone, and when more operations are
-/// under way than ever before.
+/// The state for one communicator. Allocates at a rank's first pair operation, and when more operations are in flight
+/// than ever before.
 template <class Memory>
 class pairs final : public pair_book<Memory> {
  public:
-  /// The number of the operation that comes next between this rank and its peer: of what it sends there, else of what
-  /// comes from there.
+  /// The number of the next operation between this rank and its peer: of the direction to the peer, or else from the
+  /// peer.
   std::uint64_t number(const operation& o, int size) override {
     if (from_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
     const auto k = o.summary.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
   }
-  /// The operation that comes next gets the same.
+  /// The next operation gets the same number.
   void take_number_back(const operation& o) override {
     const auto k = o.summary.what();
     if (k != kind::receive) --at(to_, o).number;
     if (k != kind::send) --at(from_, o).number;
   }
 
-  /// All operations are looked at, the oldest first: may this one go on, or is another one before it?
+  /// In a pass over all operations, oldest first: whether this one may progress, or an earlier one uses its direction.
   void begin_pass() override { ++pass_; }
   bool take(const operation& o) override {
     const auto k = o.summary.what();
@@ -104,11 +104,11 @@ class pairs final : public pair_book<Memory> {
     return is_free;
   }
 
-  /// What is under way at once names one stream. (Null where there are none.)
+  /// Operations in flight at the same time use one stream. (Null if the transport has none.)
   bool may_begin_on(const void* stream) const override { return under_way_ == 0 || stream == stream_; }
 
-  /// Memory that an operation has until it gives it back. One that has failed does not: the transport may still be
-  /// writing there.
+  /// The scratch of an operation until it is put back. A failed operation keeps it: the transport may still write
+  /// there.
   scratch<Memory>* take_room(const void* stream) override {
     stream_ = stream;
     ++under_way_;
@@ -155,8 +155,8 @@ advanced advance_pair(Engine& e, operation& o) {
   return a;
 }
 
-/// All that is between two ranks and no collective is before; last what has to do with `awaited`, so that a transport
-/// that is told of one ticket it waits for is told of that one.
+/// Advances all pair operations that no collective precedes; those with the peer of `awaited` last, so that a transport
+/// that remembers one awaited ticket remembers theirs.
 template <class Engine>
 advanced advance_pairs(Engine& e, operation& awaited) {
   auto result = advanced::stuck;
@@ -178,7 +178,7 @@ advanced advance_pairs(Engine& e, operation& awaited) {
       e.guard(awaited, [&] { e.transport.submit(); });
   return result;
 }
-/// A blocking one that does all of its work at once, past the queue (`engine::run_now`).
+/// A blocking one that does all of its work at once and bypasses the queue (`engine::run_now`).
 template <class Engine, class F>
 void run_pair_now(Engine& e, operation& o, F& work) {
   const auto index = e.flight->begin_pair(o.now.sequence, o.summary, o.peer);

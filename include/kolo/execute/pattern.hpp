@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What can be read off a schedule, so that a transport with the right slots can run it as one stream, not by rounds.
+// Recognises schedules that a shared-memory transport can run as one stream, not round by round.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
@@ -12,33 +12,33 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// Two ranks never negotiate how a piece travels: each decides alone, and both must decide alike. So a decision may
 /// depend only on what both know: what all ranks know (collective, algorithm, operator, elements, slots), and how much
 /// each of the two sends the other. In a ragged alltoall a rank does not know its peer's other parts, so neither the
-/// longest part nor the number of pieces may count; nor may where its views lie, or whether it waits for the call. What
-/// only the sender knows, a piece says of itself. Each decision, and what it depends on:
+/// longest part nor the number of pieces may count; nor may the places of its views, or whether it waits for the call.
+/// If only the sender knows something, the piece carries it. Each decision, and what it depends on:
 ///
 /// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
 /// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)
-/// * board: the collective, its algorithm and the length of a block, which are everybody's (`goes_on_board`); or slots
-///   after all: the sender, which posts nothing there (`piece_protocols::post`); where all post, and have read what all
-///   have posted, what one of them posted decides for all (`stream_run::end_posts`)
-/// * spare buffer, reference, or slot: the sender; the piece says so, and what comes back goes where the piece says
-/// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only who is ahead
-///   waits, so the other one does not
-/// * where a block is cut: the transport's piece; that a rank with short parts has shorter pieces cuts nothing
+/// * board: the collective, its algorithm and the length of a block, which all ranks know (`goes_on_board`); or slots
+///   after all: the sender, which posts an empty piece there (`piece_protocols::post`); if all ranks post, they decide
+///   together, after each has read all posts (`stream_run::end_posts`)
+/// * spare buffer, reference, or slot: the sender; the piece specifies it, and the place of the reply
+/// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only the rank that is
+///   ahead waits, so the other one does not
+/// * where a block is cut: the transport's piece length; shorter pieces of a rank with short parts cut no block
 ///   (`layout`)
-/// * lanes of messages: this rank's pieces: who has one lane goes through a part of what who has two goes through, in
-///   the same order
+/// * pieces of messages in flight: this rank's number of pieces; the steps of a rank with one in flight are a subset of
+///   those of a rank with two, in the same order
 /// * a plan in place of a run: this rank: both do the same on the wire (`small_call_run`, `small_call_messages`)
 /// * slots, or messages: the transport, as all its ranks made it
 constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
 }
 
-/// Does what a rank says to all others go on its board however long it is?
+/// Whether data for all other ranks goes on the sender's board whatever its length.
 constexpr bool goes_on_board(kind k, pattern p, int size) {
   return k == kind::broadcast && p == pattern::one_way && size > core::few_ranks;
 }
-/// And what is so long? Where each says something to all others: its part of an allgather, and else what the board
-/// holds at once.
+/// The same for a given length: if every rank sends to all others, its part of an allgather of any length, and other
+/// data up to what the board holds at once.
 constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;
@@ -63,7 +63,7 @@ struct simple_round {
       (is_local ? local : main) = t;
       has_local = has_local || is_local;
     }
-    // A block that is sent, and replaced by what comes for it, would have to wait for the slowest peer.
+    // A block that is sent, and then replaced by a received one, would have to wait for the slowest peer.
     is_simple = is_simple && (k == kind::barrier || main.then != arrival::replace || main.to.count == 0 ||
                               main.from.count == 0 || main.send != main.receive);
   }
@@ -87,7 +87,7 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
          same_blocks(back.receive, there.send, peers, s);
 }
 
-/// Is all that arrives promised? A stream has no scratch.
+/// Whether every received block is promised to this rank. A stream has no scratch.
 [[gnu::cold, gnu::noinline]] inline bool comes_home(const transfer& t, const schedule_ref& s, kind k, int rank,
                                                     int size) {
   for (int i = 0; i < t.from.count; ++i) {
@@ -97,7 +97,7 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
   return true;
 }
 
-/// Looks at every rank, so do it once a schedule. Ranks that are many gain little from it.
+/// Examines every rank, so call it once per schedule. Many ranks gain little from streams.
 [[gnu::cold, gnu::noinline]] inline pattern classify(const schedule_ref& s, kind k, int size) {
   constexpr int many = 64;
   if (s.rounds > 2 || s.rounds == 0 || s.scratch > 0 || size > many || k == kind::scan || k == kind::exclusive_scan)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a piece of a stream goes to another rank: by an exchange, a board, a slot, a spare buffer or a reference.
+// How a piece of a stream travels to another rank: by an exchange, a board, a slot, a spare buffer or a reference.
 #pragma once
 
 #include <kolo/execute/combine_pass.hpp>
@@ -9,21 +9,21 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// The protocols of pieces. A piece takes the cheapest one that its size and where it lies allow:
+/// The protocols of pieces. A piece takes the cheapest one that its size and its place allow:
 ///
 /// | protocol | when | where the sender writes the piece |
 /// |---|---|---|
 /// | exchange | both ranks of a pair send one small piece | into the half that it read last; not acknowledged |
 /// | board | a rank sends the same to all others | onto its board, once; all of them read it there |
 /// | spare buffer | both send, and the peer has as many pieces | into one that it has read: the peer's from now on |
-/// | slot | always | into a slot, past the caches where that is quicker; a reply comes back in the same slot |
+/// | slot | always | into a slot, past the caches if that is faster; a reply comes back in the same slot |
 /// | reference | large, and the peer addresses both ends | nowhere: the peer reads and replies in place |
 ///
-/// Sender and receiver need not be told alike: each piece says where it is.
+/// Sender and receiver need not agree on the place beforehand: each piece specifies it.
 ///
-/// Memory that only its process addresses goes through slots however large it is. One copy by process_vm_readv would
-/// save the second one, but pins page after page: measured from 256 KiB to 64 MiB, on near and on far cores, it took
-/// 1.5 to 4.6 times as long.
+/// Memory that only its process addresses goes through slots whatever its size. One copy by process_vm_readv would save
+/// the second one, but pins page after page: measured from 256 KiB to 64 MiB, on near and on far cores, it took 1.5 to
+/// 4.6 times as long.
 template <SharedMemoryTransport T>
 class piece_protocols : protected mismatch_checker<T> {
  protected:
@@ -35,21 +35,21 @@ class piece_protocols : protected mismatch_checker<T> {
   using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
       mismatch_checker<T>::engine_;
 
-  /// Contiguous elements of a view, and how the peers address them, if they do.
+  /// Contiguous elements of a view, and a remote reference to them if peers can address them.
   struct lent_run {
     const std::byte* begin = nullptr;
     std::size_t bytes = 0;
     remote_ref where{};
   };
 
-  /// What goes to one peer, or comes from one.
+  /// The stream to one peer, or from one.
   struct peer_stream {
     int peer;
     std::size_t count;                     ///< elements in all
-    element_position at, reply{};          ///< the first of them; where what comes back for it belongs
+    element_position at, reply{};          ///< the first of them; the destination of the reply
     std::size_t moved = 0, replied = 0;    ///< pieces
     std::uint64_t first = 0;               ///< the number of the first piece
-    lent_run lent_source{}, lent_reply{};  ///< where `at` and `reply` have come
+    lent_run lent_source{}, lent_reply{};  ///< the current runs of `at` and `reply`
     bool is_exchange = false, is_lent = false, refers = false;
     std::uint8_t replied_indirectly = 0;  ///< one bit for each of the last eight pieces
   };
@@ -64,7 +64,7 @@ class piece_protocols : protected mismatch_checker<T> {
     return {p.where, p.first + piece * piece_length_};
   }
 
-  // To a peer: the next piece of a stream, of n elements. False: there is no room for it yet.
+  // To a peer: the next piece of a stream, of n elements. False: there is no space for it yet.
 
   void exchange(peer_stream& l, std::size_t n) {
     l.moved = pieces_;
@@ -83,13 +83,13 @@ class piece_protocols : protected mismatch_checker<T> {
     if (is_remote) {
       begin_lending();
       if (comes_back_) where.back = remote_ref_of(l.lent_reply, l, l.reply, n);
-      // In place, what this rank combines overwrites what it has sent, unless that comes back anyhow.
+      // In place, this rank's result would overwrite the input before it is read, unless the peers reply to it anyway.
       if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.lent_source, l, l.at, n);
     }
     if (where.from.length == 0) {
       if (const auto* theirs = exchanged_for(l)) {
         auto* const spare = transport().spare_buffer(l.peer);
-        if (!spare && theirs->moved < l.moved) return false;  // the next one brings it
+        if (!spare && theirs->moved < l.moved) return false;  // the peer's next piece brings one
         where.is_spare = spare != nullptr;
         if (spare) to = spare;
       }
@@ -106,8 +106,9 @@ class piece_protocols : protected mismatch_checker<T> {
     return true;
   }
 
-  /// To all peers alike. Where no piece has gone, and the peers address them, an empty one says that all come by
-  /// reference, and so through slots: of what a board holds the sender need not wait for anybody.
+  /// Posts the next piece to all peers. If no piece has been posted yet and the peers can address them all, posts an
+  /// empty one, which announces that all come by reference. Those go through slots: a board does not tell the sender
+  /// when its readers are done.
   bool post(peer_stream& l) {
     l.is_lent = l.moved == 0 && is_lent(l);
     const auto n = l.is_lent ? 0 : elements(l, l.moved);
@@ -121,7 +122,7 @@ class piece_protocols : protected mismatch_checker<T> {
     return true;
   }
 
-  /// Replies that went where they belong: not those that come back in their slot.
+  /// Whether the peer wrote the reply to its destination, and not into the slot.
   static bool is_replied_indirectly(const peer_stream& l) { return (l.replied_indirectly >> l.replied % 8 & 1) != 0; }
 
   void pack(const element_position& p, std::size_t n, std::byte* to, bool past_cache = false) {
@@ -131,8 +132,7 @@ class piece_protocols : protected mismatch_checker<T> {
     if (past_cache) host_executor::end_past_cache();
   }
 
-  // From a peer: `poll` looks for the next piece, `take` reads it from now on; `confirm` when it has been read, then
-  // `release`.
+  // From a peer: `poll` checks for the next piece, `take` claims it; `confirm` after it has been read, then `release`.
 
   received_slot poll(peer_stream& l, std::size_t n) {
     if constexpr (HasBoard<T>)
@@ -162,14 +162,14 @@ class piece_protocols : protected mismatch_checker<T> {
   }
 
   transfer transfer_{};
-  peer_stream *out_ = nullptr, *in_ = nullptr;  ///< one for each peer; `in_` one in all where it combines
+  peer_stream *out_ = nullptr, *in_ = nullptr;  ///< one per peer; `in_` is one in all if it combines
   std::size_t pieces_ = 1, piece_length_ = 1;   ///< of the longest stream; in elements
-  std::size_t posts_ended_ = 0;                 ///< of those that all ranks post
+  std::size_t posts_ended_ = 0;                 ///< of posts made by all ranks
   bool exchanges_, comes_back_, in_place_ = false, is_on_board_ = false;
 
  private:
-  /// The stream in which the peer sends as many pieces as this one has sent, and another one; null: it does not. No
-  /// matter how long the vector is: spare buffers stay in the caches, and only its destination is written past them.
+  /// The peer's stream, if it sends at least one piece more than this stream has sent; else null. Independent of the
+  /// length of the vector: spare buffers stay in the caches, and only the destination is written past them.
   const peer_stream* exchanged_for(const peer_stream& l) const {
     if (!exchanges_) return nullptr;
     const auto& theirs = in_[combines() ? 0 : &l - out_];
@@ -188,8 +188,8 @@ class piece_protocols : protected mismatch_checker<T> {
     return remote_ref_of(l.lent_source, l, l.at, n).length != 0;
   }
 
-  /// Of the piece that goes to a peer now, n elements of those that begin at `all`. The transport is asked once for
-  /// each run of them: where no region holds a run whole, nothing of it is lent.
+  /// The reference to the piece that goes to a peer now, n elements of those that begin at `all`. The transport is
+  /// asked once per run of them: if no region contains a whole run, nothing of it is lent.
   remote_ref remote_ref_of(lent_run& run, const peer_stream& l, const element_position& all, std::size_t n) {
     const element_position first = part(all, l.moved);
     const contiguous_run here = first.where->at(first.first);

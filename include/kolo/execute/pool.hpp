@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory that is kept between operations, so that they allocate nothing.
+// Memory that is kept between operations, so that they need not allocate.
 #pragma once
 
 #include <kolo/transport/abilities.hpp>
@@ -14,8 +14,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Where elements lie that are neither in the user's views nor on the wire. A transport whose elements are not in the
-/// host's memory brings an executor of its own (see execute/executor.hpp), which allocate as well.
+/// The memory of elements that are neither in the user's views nor on the wire. A transport whose elements are not in
+/// the host's memory has an executor of its own (see execute/executor.hpp), which allocates as well.
 struct host_memory {
   static constexpr std::align_val_t alignment{64};
   struct release {
@@ -33,9 +33,9 @@ auto memory_of(const T& transport) {
   else return host_memory{};
 }
 
-/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it. To free a
-/// device's memory may take as long as what is on its streams: what has become too small stays until the end there, and
-/// all of it together is no larger than what is in use, as long as there is memory for that.
+/// Memory that grows to its largest use and is then never allocated again. One operation at a time uses it. Freeing a
+/// device's memory may wait for its streams: outgrown blocks stay until the end there, and together take no more than
+/// the current one, if there is memory for that.
 template <class Memory = host_memory>
 class pool {
  public:
@@ -43,7 +43,7 @@ class pool {
     if (bytes > size_) grow(bytes, memory);
     return memory_.get();
   }
-  /// What is a device's is not freed: what may never end may still use it.
+  /// A device's memory is leaked: work that may never end may still use it.
   void abandon() {
     if constexpr (!frees_at_once) {
       static_cast<void>(memory_.release());
@@ -66,7 +66,7 @@ class pool {
       const std::size_t doubled = 2 * size_;
       try {
         if (doubled > bytes) larger = memory.allocate(doubled), bytes = doubled;
-      } catch (const std::exception&) {  // there may be as much as is needed
+      } catch (const std::exception&) {  // `bytes` may still be available
       }
     }
     if (!larger) larger = memory.allocate(bytes);
@@ -81,7 +81,7 @@ class pool {
   [[no_unique_address]] std::conditional_t<frees_at_once, none, std::vector<allocation>> outgrown_{};
 };
 
-/// What one running operation uses.
+/// The scratch of one running operation.
 template <class Memory>
 struct scratch {
   pool<> state{};             ///< of the operation itself
@@ -93,7 +93,7 @@ struct scratch {
   }
 };
 
-/// While it lives, that room is in use.
+/// Makes a scratch the current one while it lives.
 template <class Memory>
 class in_room {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The three ways to run a call: wait for it, start it and ask later, or plan it once and run it again and again.
+// The handles of calls: a request, started once and waited for later, and a plan, run again and again.
 #pragma once
 
 #include <kolo/execute/calls.hpp>
@@ -19,30 +19,31 @@ concept KeptInWords = requires(const pending_call<T>& c) {
 }  // namespace detail::execute
 
 /// An operation that was started. Operations of a communicator progress in the order in which they were started,
-/// whichever is tested or waited for. While a thread waits for anything, or tests, all that it has started goes on, on
-/// every communicator: so requests on several may be waited for in any order. (Not where elements lie on a device:
-/// those requests go on in calls on their own communicator only, so all ranks wait for them in one order.) Nothing
-/// happens in between. The buffers belong to the operation until it has finished. One that was moved from may be
-/// assigned to or destroyed, and all else throws `invalid_argument`; so with a plan.
+/// whichever is tested or waited for. While a thread waits for anything, or tests, all operations that it has started
+/// progress, on every communicator: so requests on several may be waited for in any order. (Not if elements lie on a
+/// device: those requests progress in calls on their own communicator only, so all ranks must wait for them in one
+/// order.) No progress is made outside such calls. The buffers belong to the operation until it has finished. A request
+/// that was moved from may be assigned to or destroyed, and all else throws `invalid_argument`; the same holds for a
+/// plan.
 template <class T>
 class [[nodiscard]] request {
  public:
-  /// Starts it: entry.hpp. `types` and `site` are what ranks compare in checked mode.
+  /// Starts it: entry.hpp. Ranks compare `types` and `site` in checked mode.
   request(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
           const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
           call_site site);
   request(request&&) noexcept;
   request& operator=(request&& other) noexcept;
 
-  /// Waits, and throws nothing: what goes wrong is said by the next call on the communicator, or, where none comes, by
-  /// what runs the rank: `launch` and `run` take it for the rank's own failure. While an exception unwinds the stack
-  /// nothing is waited for; the communicator is broken then, and the other ranks are told.
+  /// Waits, and throws nothing: a failure is reported by the next call on the communicator or, without one, by the
+  /// launcher: `launch` and `run` treat it as the rank's own failure. While an exception unwinds the stack it does not
+  /// wait; it breaks the communicator, and the other ranks are notified.
   ~request();
 
-  /// Has it finished? Makes progress, does not wait. Throws kolo::error when it failed.
+  /// Whether it has finished. Makes progress, does not wait. Throws kolo::error if it failed.
   bool test();
 
-  /// Until it has finished. Throws kolo::error when it failed.
+  /// Waits until it has finished. Throws kolo::error if it failed.
   void wait();
 
   /// Starts it once more, on the same buffers, after it has finished: allocates nothing.
@@ -56,12 +57,12 @@ class [[nodiscard]] request {
   int exceptions_ = 0;
 };
 
-/// A call that is run again and again on the same buffers, which it must not outlive. Running it allocates nothing
-/// after the first time.
+/// A call that is run again and again on the same buffers, which must outlive it. After the first run it allocates
+/// nothing.
 template <class T>
 class [[nodiscard]] plan {
  public:
-  /// As a request, which is not started yet.
+  /// Like a request that is not started yet.
   plan(const std::shared_ptr<detail::execute::engine<T>>& on, std::unique_ptr<detail::execute::any_call> call,
        const typename detail::execute::options_of<T>::type& options, const detail::execute::call_types& types,
        call_site site);
@@ -69,10 +70,10 @@ class [[nodiscard]] plan {
   plan& operator=(plan&&) noexcept;
   ~plan();
 
-  /// How it runs now, in words: as a CUDA graph, or why not. Where the transport makes them (NCCL).
+  /// How it runs now, in words: as a CUDA graph, or why not. For transports with graphs (NCCL).
   std::string how() const requires detail::execute::KeptInWords<T>;
 
-  /// Begins the call, and waits until it has finished. Throws kolo::error when it failed.
+  /// Starts the call, and waits until it has finished. Throws kolo::error if it failed.
   void run();
 
  private:

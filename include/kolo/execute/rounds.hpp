@@ -7,13 +7,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A state machine over piece, round and the streams of a round; `advance` does what can be done without waiting.
+/// A state machine over piece, round and the streams of a round; `advance` does the work that needs no waiting.
 ///
-/// In a round each transfer of the step has a stream of elements for each of its peers: what this rank sends to it, and
-/// what it receives. A stream that is longer than a slot takes several slots, one after the other. `send_some` fills
-/// slots while there are free ones, `receive_some` takes what is there; a stream whose peer is late holds up no other
-/// stream. When all streams of the round have ended, the next round begins; after the last round, the next piece (see
-/// block_state).
+/// In a round each transfer of the step has a stream of elements to or from each of its peers. A stream that is longer
+/// than a slot takes several slots, one after the other. `send_some` fills slots while there are free ones,
+/// `receive_some` reads the pieces that are there; a stream with a late peer holds up no other stream. When all streams
+/// of the round have ended, the next round begins; after the last round, the next piece (see block_state).
 template <SlotTransport T>
 class rounds_run : mismatch_checker<T> {
  public:
@@ -59,12 +58,12 @@ class rounds_run : mismatch_checker<T> {
  private:
   struct outgoing {
     const transfer* what;
-    int index, peer;  ///< which of the transfer's peers, and who that is
+    int index, peer;  ///< index among the transfer's peers, and the peer's rank
     cursor at;
   };
   struct incoming {
     const transfer* what;
-    int index, peer;  ///< of the first, where a message of each peer is combined in one pass
+    int index, peer;  ///< of the first, if the messages of all peers are combined in one pass
     bool together;
     cursor at;
   };
@@ -150,7 +149,7 @@ class rounds_run : mismatch_checker<T> {
     return true;
   }
 
-  /// One pass over what all peers of the transfer have sent, and over this rank's own.
+  /// One pass over the data of all peers of the transfer, and over this rank's own.
   bool take_together(incoming& in, std::size_t n) {
     const auto& from = in.what->from;
     const auto peer = [&](int i) { return blocks_.real(from.at(i, blocks_.size())); };

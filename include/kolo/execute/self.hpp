@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport of one rank: nothing to send, nobody to wait for.
+// The transport of one rank, without peers.
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
@@ -9,11 +9,11 @@
 
 namespace kolo::inline KOLO_ABI::self {
 
-/// Models SlotTransport, with slots that nobody ever asks for.
+/// Models SlotTransport, with slots that are never used.
 class transport {
  public:
   using abilities = kolo::abilities<ability::shrink, ability::flush>;
-  /// What a call may say.
+  /// The options of a call.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; never needed
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Small blocking calls, where every nanosecond shows: a plan, made once, says what a stream would do. And how the plan
-// of a call is found that was made before.
+// Small blocking calls, where every nanosecond counts: a plan, made once, lists what a stream would do. Also finds the
+// cached plan of a call.
 #pragma once
 
 #include <kolo/execute/executor.hpp>
@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// What is written down of it (see flight_recorder).
+/// Its entry in the flight recorder.
 inline transport::operation_summary summary_of(const collective_args& args) {
   return {args.collective, args.schedule.rounds, args.is_empty ? 0 : args.count * args.compute.element_bytes};
 }
@@ -94,12 +94,12 @@ class small_call_planner : layout {
   bool exchanges_;
 };
 
-/// Does a small blocking call go by a plan there? Not where elements do not lie in the host's memory.
+/// Whether small blocking calls use plans on that transport. Not if elements do not lie in the host's memory.
 template <class T>
 inline constexpr bool has_small_calls = SharedMemoryTransport<T> ||
                                         (MessageTransport<T> && !SlotTransport<T> && !HasExecutor<T>);
 
-/// Bytes of a vector, or of one part, that count as small; beyond, what a plan saves is not seen.
+/// The largest vector, or part, in bytes that counts as small; beyond that a plan saves nothing measurable.
 template <Transport T>
 std::size_t most_small_bytes(const T& transport) {
   constexpr std::size_t most = 32 * 1024;
@@ -107,8 +107,8 @@ std::size_t most_small_bytes(const T& transport) {
   else return std::min(most, transport.piece_bytes());
 }
 
-/// Where the cache has this call, or will have it. Null where the call is too large for a plan, where count, element
-/// size and root do not say what its pieces are (ragged counts, a wire type), or where there is one rank.
+/// The cache entry of this call, filled or not. Null if the call is too large for a plan, if count, element size and
+/// root do not determine its pieces (ragged counts, a wire type), or if there is one rank.
 template <Transport T>
 call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args, call_cache::small_key& key) {
   if constexpr (has_small_calls<T>) {
@@ -126,7 +126,7 @@ call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args,
   }
 }
 
-/// How it may run as a stream.
+/// The pattern as which it may run as a stream.
 inline pattern pattern_of(const collective_args& args, int size) {
   if (!core::is_between_two(args.collective)) return classify(args.schedule, args.collective, size);
   return args.collective == kind::exchange ? pattern::exchange : pattern::one_way;
@@ -155,8 +155,8 @@ template <Transport T>
 
 inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }
 
-/// The plan by which this blocking call runs now; null: it goes through the queue. A plan cannot send by reference, so
-/// a call with long pieces whose input peers can address goes through the queue.
+/// The plan that this blocking call uses now; null: it goes through the queue. A plan cannot send by reference, so a
+/// call with long pieces whose input peers can address goes through the queue.
 template <Transport T>
 const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args) {
   if (!args.small || args.in.find || args.out.find || args.then || e.oldest) return nullptr;
@@ -167,7 +167,7 @@ const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args)
   return args.small;
 }
 
-/// How a call runs whose algorithm the caller has named: `args.schedule`. What has parameters is looked at each time.
+/// How a call with a named algorithm runs: `args.schedule`. A schedule with parameters is classified each time.
 template <Transport T>
 void resolve_named(engine<T>& e, collective_args& args) {
   const auto& s = args.schedule;
@@ -176,7 +176,7 @@ void resolve_named(engine<T>& e, collective_args& args) {
     if (transport::has_streams(e.transport) && !args.compute.to_wire) args.runs_as = classified();
     return;
   }
-  // Linkers fold functions of equal code, so the address of `at` alone is no key.
+  // Linkers fold functions of equal code, so the address of `at` alone is not a key.
   call_cache::small_key key{.what = reinterpret_cast<std::uintptr_t>(s.at) << 9 |
                                     static_cast<unsigned>(args.collective) << 3 |
                                     static_cast<unsigned>(std::min(s.rounds, 3)) << 1};
@@ -203,12 +203,12 @@ void resolve_named(engine<T>& e, collective_args& args) {
   }
 }
 
-/// Runs them. Bit for bit and byte for byte what `stream_run` does with the same call, so ranks may differ in which of
-/// the two they take. The operation that stands for it while others wait, or in an error, is made when that is so.
+/// Runs plans. Bit for bit and byte for byte the same as `stream_run` for the same call, so ranks may differ in which
+/// of the two they use. It creates an operation only if it must wait or reports an error.
 template <SharedMemoryTransport T>
 class small_call_run {
  public:
-  /// `pair`: what was numbered already, for what is between two ranks; else null.
+  /// `pair`: the numbered operation of a point-to-point call; else null.
   small_call_run(engine<T>& e, const collective_args& args, const small_call_plan& plan,
                  std::chrono::nanoseconds timeout, std::uint64_t tag, operation* pair)
       : engine_{e}, args_{args}, plan_{plan}, timeout_{timeout}, tag_{tag}, pair_{pair} {}
@@ -222,12 +222,12 @@ class small_call_run {
     } catch (...) {
       for (int i = 0; plan_.goes == way::mixed && i < plan_.receives; ++i)
         if (!plan_.in[i].is_exchange)
-          transport().unclaim(plan_.in[i].peer);  // what it has taken while it waited for others
+          transport().unclaim(plan_.in[i].peer);  // pieces claimed while it waited for others
       throw;
     }
   }
 
-  /// In an error.
+  /// Used in an error.
   operation& its_operation() { return waiting().its; }
 
  private:
@@ -321,7 +321,7 @@ class small_call_run {
       if (Goes == way::mixed && a.data && !l.is_exchange) a = transport().claim(l.peer);
       if (!a.data) continue;
       if (waiting_) [[unlikely]]
-        waiting_->its.waiting.something_happened();  // the next peer is looked for as the first one was
+        waiting_->its.waiting.something_happened();  // the wait for the next peer starts afresh
       return a.data;
     }
   }
@@ -355,7 +355,7 @@ class small_call_run {
   std::optional<wait_for_peer> waiting_{};
 };
 
-/// Past the queue, which is empty.
+/// Bypasses the queue, which is empty.
 template <SharedMemoryTransport T>
 void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
                     const typename T::options& options, std::chrono::nanoseconds timeout) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking call over a transport that carries messages: its plan is remembered, posted, awaited and combined.
+// The small blocking call over a message transport: its cached plan is posted, awaited and combined.
 #pragma once
 
 #include <kolo/execute/small_call.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Bit for bit and message for message what `messaging_run` does with the same call, so ranks may differ in which of
-/// the two they take.
+/// Bit for bit and message for message the same as `messaging_run` for the same call, so ranks may differ in which of
+/// the two they use.
 template <MessageTransport T>
 class small_call_messages {
  public:

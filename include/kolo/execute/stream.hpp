@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a schedule that is one exchange, there and perhaps back, as streams of pieces that do not wait for each other.
+// Runs a schedule that is one exchange, perhaps with replies, as streams of pieces that do not wait for each other.
 #pragma once
 
 #include <kolo/execute/combine_pass.hpp>
@@ -8,15 +8,15 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Which pieces go, and which come, in an order that no late peer holds up; `piece_protocols` knows how one goes.
+/// Decides which pieces to send and receive, in an order that no late peer holds up; `piece_protocols` moves them.
 ///
-/// Example: allreduce by `two_shot` of 4 MiB on 4 ranks. The pattern is there_and_back: block j of everybody goes to
+/// Example: allreduce by `two_shot` of 4 MiB on 4 ranks. The pattern is there_and_back: block j of every rank goes to
 /// rank j, and its combination comes back. So rank 0 has three outgoing streams, its blocks 1, 2 and 3 of 1 MiB each,
-/// in pieces of `round_trip_bytes()`, so that what is under way stays in the cache. `put_some` sends pieces to whoever
-/// has a free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its own
-/// in one pass, and leaves the result as the reply in each of the three slots. `collect_some` takes the replies for
-/// blocks 1, 2 and 3 to their destinations, and frees those slots. No stream waits for another one: where rank 2 is
-/// late, pieces of 1 and 3 go on until as many are under way as may be.
+/// in pieces of `round_trip_bytes()`, so that data in flight stays in the cache. `put_some` sends pieces to every peer
+/// that has a free slot. `combine_some` waits until piece k of block 0 has come from all three, combines them with its
+/// own in one pass, and leaves the result as the reply in each of the three slots. `collect_some` moves the replies for
+/// blocks 1, 2 and 3 to their destinations, and frees those slots. No stream waits for another one: if rank 2 is late,
+/// pieces of 1 and 3 continue up to the number that may be in flight.
 template <SharedMemoryTransport T>
 class stream_run : piece_protocols<T>, layout {
  public:
@@ -60,11 +60,11 @@ class stream_run : piece_protocols<T>, layout {
     }
   }
 
-  /// The views are the caller's again: waits for a peer that is in the middle of a piece, and takes it back from a
-  /// process that has stopped there.
+  /// Makes the views the caller's again: waits for a peer in the middle of a piece, and revokes it from a process that
+  /// has stopped there.
   [[gnu::cold, gnu::noinline]] void revoke() noexcept {
     end_lending();
-    unclaim();  // they may be waiting for this rank
+    unclaim();  // their owners may be waiting for this rank
     const auto start = backoff::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
       if (out_[i].refers) detail::transport::take_back(transport(), out_[i].peer, start);
@@ -82,11 +82,11 @@ class stream_run : piece_protocols<T>, layout {
 
   std::size_t piece_bytes() { return comes_back_ ? transport().round_trip_bytes() : transport().slot_bytes(); }
 
-  /// A vector that no cache holds, with what the peers' copies of it take there.
+  /// Whether no cache holds the vector together with the peers' copies of it.
   bool is_long() const {
     return 4 * std::max(args_.count, args_.out.count) * element_bytes() >= core::largest_cache_bytes();
   }
-  /// What a rank exchanges, and what it gets, which it will look at.
+  /// Input and output together, which the caller will read.
   static bool fits_in_cache(const memory& in, const memory& out) {
     return in.count * in.element_bytes + out.count * out.element_bytes < core::largest_cache_bytes();
   }
@@ -133,7 +133,7 @@ class stream_run : piece_protocols<T>, layout {
     return some;
   }
 
-  /// Pieces to that peer whose replies have not come. What is referred to takes no room in a slot.
+  /// The number of pieces to that peer whose replies may be outstanding. References take no space in a slot.
   std::size_t may_be_under_way(const peer_stream& l) {
     return l.refers ? transport().slots() : transport().round_trip_slots();
   }
@@ -149,8 +149,8 @@ class stream_run : piece_protocols<T>, layout {
     return true;
   }
 
-  /// Where all ranks post: all have, and this rank has read what they have. From then on, where one has said that its
-  /// pieces come by reference, those of all go through slots.
+  /// If all ranks post: whether all have, and this rank has read every post. From then on, if one rank has announced
+  /// references, the pieces of all ranks go through slots.
   bool end_posts(bool& done) {
     const int peers = combines() ? 1 : transfer_.from.count;
     if (!is_on_board_ || !exchanges_ || !has_posted_) return false;
@@ -174,7 +174,7 @@ class stream_run : piece_protocols<T>, layout {
     for (int i = 0; i < transfer_.from.count; ++i) transport().unclaim(in_[i].peer);
   }
 
-  /// f() works on pieces that were taken. Nobody keeps any for longer: their owners may wait for them.
+  /// f() works on claimed pieces. No rank keeps a claim for longer: the owners may wait for them.
   template <class F>
   void while_taken(F f) {
     try {
@@ -221,7 +221,7 @@ class stream_run : piece_protocols<T>, layout {
     });
   }
 
-  /// One pass over what all peers have sent for a piece, and over this rank's own.
+  /// One pass over all peers' parts of a piece, and over this rank's own.
   bool combine_some(bool& done) {
     auto& all = in_[0];
     if (all.moved == pieces_) return false;
@@ -229,7 +229,7 @@ class stream_run : piece_protocols<T>, layout {
     if (n == 0) return all.moved = pieces_, false;
     const bool others_done = std::exchange(done, false);
     for (int i = 0; in_place_ && !comes_back_ && i < transfer_.to.count; ++i)
-      if (out_[i].moved <= all.moved) return false;  // it would overwrite what has not been sent
+      if (out_[i].moved <= all.moved) return false;  // it would overwrite unsent input
     for (int i = 0; i < transfer_.from.count; ++i)
       if (!poll(in_[i], n).data) return false;
     bool all_there = true;
@@ -239,7 +239,7 @@ class stream_run : piece_protocols<T>, layout {
       replies_[i] = a.back;
       return a.data;
     });
-    if (!all_there) return unclaim(), false;  // somebody has failed
+    if (!all_there) return unclaim(), false;  // a rank has failed
     while_taken([&] {
       combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, comes_back_ ? replies_ : nullptr,
                    past_cache_}
@@ -254,7 +254,7 @@ class stream_run : piece_protocols<T>, layout {
     return true;
   }
 
-  /// Replies that came back in their slot; and peers that are done with what they were referred to.
+  /// Collects replies in slots; and notes which peers are done with references.
   bool collect_some(bool& done) {
     bool some = false;
     for (int i = 0; i < transfer_.to.count; ++i) {
@@ -263,7 +263,7 @@ class stream_run : piece_protocols<T>, layout {
       if (l.replied == sent || (!comes_back_ && !l.refers)) continue;
       const auto* const reply = transport().returned(l.peer, l.first + l.replied);
       if (!reply) {
-        if (std::exchange(done, false)) now().peer = l.peer;  // else another one is awaited first, which may be why
+        if (std::exchange(done, false)) now().peer = l.peer;  // else an earlier peer is awaited first, which may be why
         continue;
       }
       if (comes_back_ && !protocols::is_replied_indirectly(l))
@@ -274,7 +274,7 @@ class stream_run : piece_protocols<T>, layout {
     return some;
   }
 
-  /// Last comes a part that never travels, because this rank has it and wants it.
+  /// Last comes a part that never travels, because this rank has it and needs it.
   void finish() {
     const int own = virtual_rank();
     if (holds_part(own)) copy_elements(input_of(own, 0), destination(own, 0), whole(own).count, mover{past_cache_});
