@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a transport lists the abilities that it means to have, and hears from the compiler where it does not.
+// How a transport lists the abilities that it intends to have, and how the compiler rejects a list that is not met.
 #pragma once
 
 #include <kolo/transport/ability_concepts.hpp>
@@ -9,28 +9,28 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What `abilities` lists: names of what a transport may do besides.
+/// The names that `abilities` lists: what a transport can do besides its concept.
 enum class ability {
-  shrink,            ///< can go on without ranks that have died
+  shrink,            ///< can continue without ranks that have died
   grow,              ///< other ranks can join
-  flush,             ///< its sends wake nobody by themselves
-  checks,            ///< can be told to compare calls
-  recorder,          ///< its ranks see what others did last
-  exits,             ///< sees when a peer ends
-  identity,          ///< knows its ranks on other communicators, too
+  flush,             ///< its sends do not wake peers by themselves
+  checks,            ///< can be set to compare calls
+  recorder,          ///< its ranks see the last operations of others
+  exits,             ///< detects when a peer ends
+  identity,          ///< identifies its ranks on other communicators, too
   lending,           ///< peers write to its users' buffers
-  tuning,            ///< comes with a table of its costs
+  tuning,            ///< has a table of its costs
   nodes,             ///< knows which ranks are near
-  oversubscription,  ///< sees when ranks share cores
+  oversubscription,  ///< detects when ranks share cores
   clock,             ///< has a clock of its own
   options,           ///< has options for each call
-  pipeline,          ///< says how many pieces are under way at once
+  pipeline,          ///< specifies how many pieces are in flight at once
   runs,              ///< sends runs of memory without packing them
   capture,           ///< is of a device, and its work can be captured
   executor,          ///< its elements lie in a device's memory
   host_transport,    ///< carries the host's bytes over another one
   token,             ///< its barrier needs a byte of its memory
-  heap,              ///< hands out memory which peers address
+  heap,              ///< allocates memory that peers address
   board,             ///< has a place for each rank where all others read
   refusal,           ///< cannot take every view
   search,            ///< finds a rank by its identity
@@ -77,9 +77,9 @@ constexpr bool is_met() {
 }
 }  // namespace detail::transport
 
-/// A transport has an ability when it has its members. A member whose name or type is not quite right is simply not
-/// there, and nobody would know; so a transport lists what it means to have, and its communicator does not compile
-/// where a listed ability is not met:
+/// A transport has an ability when it has its members. A member with a slightly wrong name or type is silently absent;
+/// so a transport lists the abilities it intends to have, and its communicator does not compile if a listed one is not
+/// met:
 ///
 ///     struct my_transport {
 ///       using abilities = kolo::abilities<kolo::ability::shrink, kolo::ability::pipeline>;
@@ -110,14 +110,14 @@ constexpr bool has_what_it_lists() {
   else return true;
 }
 
-/// Seconds, by the clock that the transport lives by.
+/// Seconds, by the transport's clock.
 template <class T>
 double seconds_now(const T& transport) {
   if constexpr (SelfClocked<T>) return transport.now();
   else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Of a transport that lends memory.
+/// 0 for a transport that lends no memory.
 template <class T>
 std::size_t buffers_in_use(T& transport) {
   if constexpr (LendsBuffers<T>) return transport.buffers_in_use();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The last operations of a rank, where others can read them also when it is stuck or dead.
+// The last operations of a rank, readable by other ranks even when it is stuck or dead.
 #pragma once
 
 #include <kolo/core/kind.hpp>
@@ -19,8 +19,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// What an operation is, in one word: its kind, whether its times are taken, rounds of its schedule, bytes of its
-/// vector or of one part.
+/// A summary of an operation in one word: its kind, whether its times are recorded, rounds of its schedule, bytes of
+/// its vector or of one part.
 class operation_summary {
  public:
   constexpr operation_summary() = default;
@@ -38,31 +38,31 @@ class operation_summary {
  private:
   static constexpr std::uint64_t timed = 0x100,
                                  least_timed =
-                                     16 * 1024;  // to look at a clock takes as long as a tenth of a small operation
+                                     16 * 1024;  // reading a clock takes as long as a tenth of a small operation
   static constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 
   std::uint64_t word_ = 0;
 };
 
-/// An operation, as it is read. Times are nanoseconds of CLOCK_MONOTONIC; 0: not known.
+/// An operation as read from a recorder. Times are nanoseconds of CLOCK_MONOTONIC; 0: not known.
 struct flight_entry {
   std::uint64_t sequence = 0;  ///< 0: there is no such entry; else of all ranks, or of a pair
   operation_summary summary{};
   bool has_ended = false;
   std::int64_t begun = 0, ended = 0;
   std::int32_t round = -1,
-               peer = -1;        ///< where it last waited for somebody, and for whom; -1: it has not, or not for long
-  std::int64_t waits_since = 0;  ///< when it first looked at the clock
-  std::int64_t failed = 0;       ///< when its communicator did; it does not wait any more
-  std::int32_t with = -1;        ///< of what is between two ranks: the other one
+               peer = -1;        ///< where it last waited, and for which rank; -1: it has not, or not for long
+  std::int64_t waits_since = 0;  ///< when it first read the clock
+  std::int64_t failed = 0;       ///< when its communicator failed; it does not wait any more
+  std::int32_t with = -1;        ///< of a point-to-point operation: the other rank
 };
 
-/// One rank writes, anybody reads: what is read may come from a rank that writes at this moment, or writes nonsense, so
-/// it is never an index, an address or a length. Zeroed memory is one in which nothing has happened.
+/// One rank writes, any rank reads: the writer may be in the middle of a write, or write nonsense, so no value read is
+/// used as an index, an address or a length. Zeroed memory is a recorder without operations.
 ///
-/// Cost  of an operation: four plain stores to lines that nobody else holds; from 16 KiB on also two looks at the
-///       coarse clock, of some milliseconds.
-/// A thread sanitizer sees none of it, as there is nothing to see; and the explorer of the tests would take each store
+/// Cost  of an operation: four plain stores to lines that no other rank holds; from 16 KiB on also two reads of the
+///       coarse clock, which has a resolution of some milliseconds.
+/// Excluded from the thread sanitizer, which would find nothing; and the explorer of the tests would take each store
 /// for a step.
 class alignas(128) flight_recorder {
  public:
@@ -82,12 +82,12 @@ class alignas(128) flight_recorder {
       date(entries_[sequence % remembered].ended);
     ended_.store(sequence, std::memory_order_release);
   }
-  /// What has ended was in front of the operation of that number, which is still to come.
+  /// The operation that has ended preceded the one of that number, which is still to come.
   [[gnu::no_sanitize_thread]] void take_back(std::uint64_t sequence) {
     entries_[sequence % remembered].sequence.store(0, std::memory_order_relaxed);
     ended_.store(sequence - 1, std::memory_order_release);
   }
-  /// Between two ranks: several may be under way. The result says to `end_pair` which one has ended.
+  /// A point-to-point operation: several may be in flight. Pass the result to `end_pair`.
   [[gnu::no_sanitize_thread]] std::uint64_t begin_pair(std::uint64_t number, operation_summary what, int peer) {
     const auto index = latest_pair_.load(std::memory_order_relaxed) + 1;
     auto& e = pair_entries_[index % remembered_pairs];
@@ -103,7 +103,7 @@ class alignas(128) flight_recorder {
     if (auto& e = pair_entries_[index % remembered_pairs]; e.index.load(std::memory_order_relaxed) == index)
       e.has_ended.store(1, std::memory_order_release);
   }
-  /// What has not ended will not: the communicator has failed. The first time counts.
+  /// The communicator has failed: operations that have not ended will not. Only the first call counts.
   [[gnu::cold, gnu::noinline, gnu::no_sanitize_thread]] void fail() {
     if (failed_.load(std::memory_order_relaxed) == 0) date(failed_);
   }
@@ -114,17 +114,17 @@ class alignas(128) flight_recorder {
     waits_in_.store(s.number_for_all(), std::memory_order_release);
   }
 
-  /// That it still waits: said again and again while it does, but not when it has just begun to.
+  /// Records that the rank still waits: called repeatedly while it does, but not when a wait has just begun.
   [[gnu::no_sanitize_thread]] void poll(const backoff& p, const wait_context& s, backoff::clock::time_point now) {
     wait(p, s);
     last_poll_.store(now.time_since_epoch().count(), std::memory_order_release);
   }
-  /// Of the operation that has begun last.
+  /// Of the operation that began last.
   std::uint64_t tag() const { return tag_.load(std::memory_order_relaxed); }
   std::int64_t last_poll() const { return last_poll_.load(std::memory_order_acquire); }
 
-  /// What it does, for one who has waited in that operation until `now` and takes whoever has not looked since
-  /// `recently` for stuck. Both in nanoseconds. A wait that belongs to no operation (a split) has the number 0.
+  /// What this rank is doing, for a rank that has waited in operation `sequence`; a rank that has not polled since
+  /// `recently`, in nanoseconds, counts as silent. A wait that belongs to no operation (a split) has the number 0.
   sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
     sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .polled = last_poll()};
     const auto begun = latest(), ended = ended_.load(std::memory_order_acquire),
@@ -160,7 +160,7 @@ class alignas(128) flight_recorder {
         last = s;
     return last;
   }
-  /// Between two ranks, the index-th; 0: none has begun.
+  /// The index of the latest point-to-point operation; 0: none has begun.
   std::uint64_t latest_pair() const { return latest_pair_.load(std::memory_order_acquire); }
   [[gnu::cold, gnu::noinline]] flight_entry find_pair(std::uint64_t index) const {
     const auto& e = pair_entries_[index % remembered_pairs];
@@ -176,7 +176,7 @@ class alignas(128) flight_recorder {
     return e.index.load(std::memory_order_relaxed) == index ? n : flight_entry{};
   }
 
-  /// What it is in, or was in last: the oldest pair operation that has not ended comes before any collective.
+  /// The current operation, or the last one: the oldest pair operation that has not ended comes before any collective.
   [[gnu::cold, gnu::noinline]] flight_entry last() const {
     const auto latest = latest_pair();
     for (std::uint64_t age = std::min<std::uint64_t>(latest, remembered_pairs); age-- > 0;)
@@ -211,7 +211,7 @@ class alignas(128) flight_recorder {
       e.ended.store(0, std::memory_order_relaxed);
     }
     if (ended_.load(std::memory_order_relaxed) == sequence)
-      ended_.store(sequence - 1, std::memory_order_relaxed);  // what came before it under its number
+      ended_.store(sequence - 1, std::memory_order_relaxed);  // what preceded it under its number
   }
 
   std::atomic<std::uint64_t> ended_{0}, tag_{0}, waits_in_{0};
@@ -223,7 +223,7 @@ class alignas(128) flight_recorder {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// "; its last operation: allreduce #17, round 3, waiting for rank 1", to be put behind a sentence about that rank.
+/// "; its last operation: allreduce #17, round 3, waiting for rank 1", to be appended to a sentence about that rank.
 [[gnu::cold, gnu::noinline]] inline std::string last_operation(const flight_recorder& of) {
   const flight_entry n = of.last();
   if (n.sequence == 0) return "; it has begun no operation";
@@ -235,11 +235,12 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 }
 
 class flight_log;
-/// In this order, or clang 14 asks whether a log is a transport.
+/// In this order, or clang 14 checks whether a log is a transport.
 template <class T>
 concept MayHaveARecorder = !std::same_as<T, flight_log> && Transport<T>;
 
-/// What a communicator writes down for its rank: where its transport has it seen by others, or in memory of its own.
+/// The flight recorder of a communicator's rank: in the transport, if others can read it there, or in memory of its
+/// own.
 class flight_log {
  public:
   template <class T>
@@ -250,7 +251,7 @@ class flight_log {
   }
 
   flight_recorder* operator->() const { return at_.get(); }
-  /// Before each look but the first few, which most waits end with.
+  /// Called before each poll but the first few, which end most waits.
   void wait(const backoff& p, const wait_context& s) {
     if (p.polls >= 8) at_->wait(p, s);
   }
@@ -260,8 +261,8 @@ class flight_log {
   std::shared_ptr<flight_recorder> at_;
 };
 
-/// Those of all ranks; null where one cannot be seen from here. They may be read when the communicator has gone, but
-/// over shared memory say nothing then.
+/// The recorders of all ranks; null for one that this rank cannot see. They may be read after the communicator is gone,
+/// but those in shared memory are empty then.
 template <Transport T>
 std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
   std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages over slots: what was posted to and from each peer, in pieces that a slot holds.
+// Messages over slots: the messages posted to and from each peer, in pieces that fit into a slot.
 #pragma once
 
 #include <kolo/transport/sentences.hpp>
@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// First in, first out. Allocates only when it is longer than `usual`, and than ever before.
+/// First in, first out. Allocates only when it grows longer than `usual`, and than ever before.
 template <class T>
 class fifo {
  public:
@@ -45,7 +45,7 @@ struct posted_ticket {
   std::uint64_t number = 0;
 };
 
-/// What is under way over the slots of `Base`.
+/// The messages in flight over the slots of `Base`.
 template <SlotTransport Base>
 class message_queues {
  public:
@@ -60,8 +60,8 @@ class message_queues {
   bool has_ended(const posted_ticket& t) { return t.number < queue_of(t.peer, t.outgoing).finished; }
   std::uint64_t moved() const { return moved_; }  ///< pieces so far
 
-  /// Moves all that can be moved without waiting; `report_mismatch(peer)` where a piece is not of the message that is
-  /// awaited.
+  /// Moves all that can be moved without waiting; calls `report_mismatch(peer)` if a piece is not of the awaited
+  /// message.
   template <class F>
   void progress(Base& transport, F report_mismatch) {
     if (under_way_ == 0) return;

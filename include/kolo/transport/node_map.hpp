@@ -9,11 +9,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// Of each rank its node, which goes by the number of the lowest rank there. A value, equal on all ranks.
+/// The node of each rank; a node is numbered by its lowest rank. A value, equal on all ranks.
 class node_map {
  public:
   node_map() = default;
-  /// Ranks with equal numbers share a node, whatever the numbers are.
+  /// Ranks with equal numbers share a node; the numbers themselves do not matter.
   explicit node_map(const std::vector<int>& numbers) {
     std::map<int, int> lowest;
     for (const int n : numbers) nodes_.push_back(lowest.try_emplace(n, size()).first->second);
@@ -42,7 +42,7 @@ class node_map {
     return p;
   }
 
-  /// Of some of the ranks, in this order.
+  /// For some of the ranks, in this order.
   node_map among(const std::vector<int>& members) const {
     std::vector<int> numbers;
     for (const int member : members) numbers.push_back(of(member));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a rank says when an exception destroys what others wait for: it may pass on what failed on another communicator.
+// The failure that a rank reports when an exception destroys its communicator: it may pass on another communicator's
+// failure.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -12,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// Of a rank that its transport cannot tell from others.
+/// The identity of a rank that its transport cannot tell from others.
 inline constexpr rank_identity nobody_known{.among = ~std::uint64_t{0}};
 
 inline bool is_known(const rank_identity& who) { return who != rank_identity{} && who != nobody_known; }
@@ -28,7 +29,8 @@ int rank_of(const T& transport, const rank_identity& who) {
   return -1;
 }
 
-/// With the identity of its peer, a rank of `transport`; unless somebody who may number ranks otherwise has said that.
+/// Adds the identity of the peer, a rank of `transport`; unless the failure names a culprit already, whose transport
+/// may number ranks differently.
 template <class T>
 failure with_culprit(const T& transport, failure f) {
   if (f.peer < 0 || f.culprit != rank_identity{}) return f;
@@ -38,7 +40,7 @@ failure with_culprit(const T& transport, failure f) {
   return f;
 }
 
-/// Did another rank than the one that has got this error cause it, also where it is not known who that was?
+/// Whether a rank other than the one that got this error caused it, even if that rank is not known.
 inline bool is_of_another(const failure& f) {
   switch (f.code) {
     case errc::peer_died:
@@ -50,9 +52,9 @@ inline bool is_of_another(const failure& f) {
   }
 }
 
-/// What this rank says on `transport` while an exception unwinds its stack. Where that is another communicator's
-/// failure: what failed there, and the culprit, if it is a rank here, else nobody. Where this rank is the culprit, or
-/// has thrown what is not kolo's: `own`, and this rank.
+/// The failure that this rank reports on `transport` while an exception unwinds its stack. If the exception is another
+/// communicator's failure: that failure, and its culprit, if it is a rank here, else no rank. If this rank is the
+/// culprit, or the exception is not kolo's: `own`, and this rank.
 template <class T>
 [[gnu::cold, gnu::noinline]] failure said_in_unwinding(const T& transport, std::string_view own) noexcept {
   failure f;
@@ -74,7 +76,7 @@ template <class T>
     else core::append_words(text, {" (ranks as they are numbered there)"});
     core::append_words(text, {": ", sentence(*cause)});
     f.text = text;
-  } catch (...) {  // NOLINT: no memory for more words
+  } catch (...) {  // NOLINT: no memory for a longer text
   }
   return f;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What transports say in the same words when something goes wrong.
+// Error texts that several transports use.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -19,12 +19,11 @@ inline constexpr std::string_view destroyed_by_an_exception = "an exception dest
   return core::text_of({ms / 1000, ".", ms / 100 % 10, ms / 10 % 10, ms % 10, " s"});
 }
 
-/// What a sentence about a mismatch ends with where calls were not compared: between two ranks nobody can know which
-/// one is wrong.
+/// Appended to the text of a mismatch if calls were not compared: of two ranks, neither can know which one is wrong.
 inline constexpr std::string_view which_rank_is_wrong =
     " (who is wrong is not known: KOLO_CHECKED=1 in the environment of all ranks compares calls before they run)";
 
-/// Of a rank whose message, or piece, is another one than this rank awaits.
+/// The text about a rank whose message, or piece, is not the one that this rank awaits.
 inline std::string another_message_from(int peer) {
   return core::text_of({"rank ", peer,
                         " does something else than this one: another collective, count, type, operator, algorithm, "
@@ -32,14 +31,14 @@ inline std::string another_message_from(int peer) {
                         which_rank_is_wrong});
 }
 
-/// Tells all that the peer's message is another one than this rank awaits. `transport` numbers ranks as all do.
+/// Fails for all ranks: the peer's message is not the one that this rank awaits. `transport` numbers ranks as all do.
 template <class T>
 [[noreturn, gnu::cold]] void report_mismatch(T& transport, int peer) {
   throw error{
       transport.fail(failure_from({.peer = peer}, errc::mismatch, transport.rank(), {}, another_message_from(peer)))};
 }
 
-/// Of a rank that will not send what this rank awaits.
+/// The text about a rank that will not send the data that this rank awaits.
 inline std::string is_gone_sentence(int peer, bool has_died) {
   return core::text_of(
       {"rank ", peer, has_died ? " died" : " has destroyed its communicator, and is still waited for"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a transport says to itself when it makes another: small, rare, and without a schedule.
+// Small messages by which a transport sets up another one: rare, and without a schedule.
 #pragma once
 
 #include <kolo/transport/abilities.hpp>
@@ -20,8 +20,8 @@ template <SlotTransport T>
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
 
-/// What a peer has committed to a slot. Nothing, though it has said something otherwise: it has gone on, since what it
-/// committed to a slot before would be there by then; `has_gone_on(what)` throws.
+/// The piece that a peer has committed to a slot. If it has not, but has sent by an exchange or a board, it is already
+/// in a later call, since an earlier piece in a slot would be here by then: `has_gone_on(piece)` throws.
 template <SlotTransport T, class F>
 received_slot peek_before_all_else(T& transport, int peer, F has_gone_on) {
   received_slot a = transport.peek(peer);
@@ -83,14 +83,14 @@ void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_conte
   await(transport, transport.receive(peer, data, bytes, split_tag), s);
 }
 
-/// What a small exchange waits for; `operation` is what the user called, in words that live for ever.
+/// The context of a small exchange; `operation` is the function that the user called, a string that is never freed.
 template <Transport T>
 wait_context setup_of(const T& transport, const char* operation) {
   return {.operation = operation, .timeout = transport.timeout(), .found_in = origin::setup};
 }
 
-/// f(), which sets something up for `operation`, by parts that are also called for themselves: what fails in them is
-/// said in its name.
+/// Calls f(), which sets something up for `operation` by functions that are also called directly: their failures get
+/// the name of `operation`.
 template <class F>
 auto in_the_name_of(const char* operation, F f) {
   try {
@@ -103,8 +103,8 @@ auto in_the_name_of(const char* operation, F f) {
   }
 }
 
-/// f(), a part of `operation` that may go wrong here alone: the others hear of it, since they wait for this rank. What
-/// they have said before is thrown here, as what goes wrong here may follow from it.
+/// Calls f(), a part of `operation` that may fail on this rank alone: notifies the other ranks, since they wait for
+/// this one. If they have reported a failure before, it throws that one, as this rank's may follow from it.
 template <Transport T, class F>
 auto telling_others(T& transport, const char* operation, F f) {
   const auto fails = [&](std::string_view why) {
@@ -124,8 +124,7 @@ auto telling_others(T& transport, const char* operation, F f) {
   }
 }
 
-/// Everybody's item to everybody, through rank 0. `items`: one a rank, of which this rank's is filled in. `s`: how each
-/// part of it is waited for.
+/// Allgather through rank 0. `items`: one per rank, with this rank's filled in. `s`: the context of each wait.
 template <class T>
   requires SlotTransport<T> || MessageTransport<T>
 void share(T& transport, void* items, std::size_t item_bytes, const wait_context& s) {
@@ -147,7 +146,7 @@ void share(T& transport, void* items, std::size_t item_bytes, const char* operat
   share(transport, items, item_bytes, setup_of(transport, operation));
 }
 
-/// Collective: the ranks that say this color, in the order of their keys, and of their ranks where keys are equal.
+/// Collective: the ranks that pass this color, in the order of their keys, and of their ranks if keys are equal.
 template <Transport T>
 std::vector<int> group_of(T& transport, int color, int key) {
   struct member {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// After a failure: how a rank gets back what it has lent to a peer.
+// After a failure: how a rank gets back the memory it has lent to a peer.
 #pragma once
 
 #include <kolo/transport/transport.hpp>
@@ -9,8 +9,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// No piece that refers to this rank's memory is taken by the peer any more. Waits for a peer in the middle of one; a
-/// process that has not come to its end a second after `since` has it taken back.
+/// Ensures that the peer claims no more pieces that refer to this rank's memory. Waits for a peer in the middle of one;
+/// from a process that has not finished it a second after `since`, revokes it.
 template <SharedMemoryTransport T>
 [[gnu::cold, gnu::noinline]] void take_back(T& transport, int peer, backoff::clock::time_point since) {
   constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};

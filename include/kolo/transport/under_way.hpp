@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a thread has started on any communicator and that has not ended: whoever waits drives all of it.
+// The operations that a thread has started on any communicator and that have not ended: its waits progress all of them.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -17,16 +17,16 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// What became of the others while one was waited for. `none`: there are none, or they have failed.
+/// What happened to the other operations while one was waited for. `none`: there are none, or they have failed.
 enum class company { none, stuck, moved };
 
 class driven;
 
-/// The communicators on which one thread has started something. Its own thread drives them; another thread takes one
-/// away when it is called there.
+/// The communicators on which one thread has started operations. Its own thread progresses them; another thread takes
+/// one over when a call is made there.
 class driver {
  public:
-  /// All but `mine`, as far as that goes without waiting. Not from within itself.
+  /// Progresses all but `mine`, as far as possible without waiting. Not reentrant.
   company drive_all_but(const driven* mine);
 
   static driver* of_this_thread() { return here_.its; }  ///< null: it has started nothing
@@ -34,7 +34,7 @@ class driver {
  private:
   friend driven;
 
-  /// A thread's own, and whether the thread still has one to give.
+  /// A thread's own driver, and whether the thread has destroyed it.
   struct thread_state {
     driver* its;
     bool is_over;
@@ -56,16 +56,16 @@ class driver {
 
   static constinit inline thread_local thread_state here_{nullptr, false};
 
-  std::recursive_mutex mutex_{};  ///< of the list; what is driven may start something, so its thread may come twice
-  driven *first_ = nullptr, *next_ = nullptr;  ///< next_: that `drive_all_but` comes to
+  std::recursive_mutex mutex_{};  ///< of the list; progress may start an operation, so its thread may lock twice
+  driven *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `drive_all_but`
   std::atomic<int> under_way_{0};              ///< communicators of the list that have operations under way
-  bool drives_ = false;                        ///< for its own thread
+  bool drives_ = false;                        ///< on its own thread
   const pid_t process_ = ::getpid();
 };
 
-/// The operations of one communicator, which may be driven from another one's wait. It stays in the list of the thread
-/// that has started something last when all has ended, so that starting again costs nothing. Whoever is called says
-/// `take_over` first: from then on no other thread comes here.
+/// The operations of one communicator, which another communicator's wait may progress. It stays in the list of the
+/// thread that last started an operation even after all have ended, so that starting again costs nothing. Every call
+/// first calls `take_over`: from then on no other thread progresses it.
 class driven {
  public:
   driven(const driven&) = delete;
@@ -75,12 +75,12 @@ class driven {
     if (in_ && in_.get() != driver::of_this_thread()) [[unlikely]]
       move_here();
   }
-  /// Before this thread starts something.
+  /// Called before this thread starts an operation.
   void join() {
     take_over();
     if (!in_ && (in_ = driver::own())) insert();
   }
-  /// Something was started, and is to go on in other waits, until `ends`.
+  /// An operation was started, and progresses in other waits until `ends`.
   void begins() {
     if (in_ && !std::exchange(is_under_way_, true)) in_->under_way_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -94,11 +94,11 @@ class driven {
   explicit driven(drive d) : drive_{d} {}
   ~driven() { leave(); }
 
-  /// Before what is driven is gone. Was it under way?
+  /// Called before this object is destroyed. Returns whether operations were in flight.
   bool leave() noexcept {
     if (!in_) return false;
     if (in_->process_ != ::getpid())
-      return in_.reset(), is_under_way_ = false;  // a copy by fork: whoever held the mutex then is not here
+      return in_.reset(), is_under_way_ = false;  // a copy by fork: the holder of the mutex is not here
     const auto list = in_;
     const std::lock_guard lock{list->mutex_};  // whose thread may be driving this one, and look at `in_`
     in_ = nullptr;
@@ -148,21 +148,20 @@ inline company driver::drive_all_but(const driven* mine) {
   return result;
 }
 
-/// All that this thread has started, but on `mine`.
+/// Progresses all operations that this thread has started, except on `mine`.
 inline company drive_all_but(const driven* mine) {
   auto* const its = driver::of_this_thread();
   return its ? its->drive_all_but(mine) : company::none;
 }
 
-/// How long a thread may sleep before it looks again, after it has driven what it has started: `usual`, where that is
-/// nothing.
+/// How long a thread may sleep before it polls again, after progressing its operations: `usual` if it has none.
 constexpr std::chrono::milliseconds pause_between(company others, std::chrono::milliseconds usual) {
   if (others == company::none) return usual;
   return std::chrono::milliseconds{others == company::moved ? 0 : 1};
 }
 
-/// What follows a fruitless look wherever a thread waits for other ranks: here on `mine`, or on no operation that was
-/// started.
+/// Called after a fruitless poll wherever a thread waits for other ranks: for an operation on `mine`, or for none that
+/// was started.
 template <class T>
 void relax(T& transport, backoff& p, const wait_context& s, const driven* mine = nullptr) {
   static constexpr std::chrono::microseconds shortest{50};
@@ -178,5 +177,5 @@ void relax(T& transport, backoff& p, const wait_context& s, const driven* mine =
 
 }  // namespace kolo::inline KOLO_ABI::detail::transport
 namespace kolo::inline KOLO_ABI {
-using detail::transport::relax;  // what a transport says wherever it waits
+using detail::transport::relax;  // for transports, wherever they wait
 }  // namespace kolo::inline KOLO_ABI

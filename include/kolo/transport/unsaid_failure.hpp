@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What whoever runs the rank asks in the end: a failure that a destructor found, where nothing can be thrown, and that
-// no call has said since; and whether the rank has gone on without others.
+// Asked by a launcher after the rank's function returns: a failure that a destructor found (it cannot throw) and no
+// later call reported; and whether the rank continued without others.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -11,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// Communicators that are made of one another share it. The first one stays, until its finder says it in a call after
-/// all.
+/// Shared by communicators that are made from one another. Keeps the first failure, unless its finder reports it in a
+/// later call.
 class unsaid_failure {
  public:
   void keep(const void* finder, const failure& f) {
@@ -23,12 +23,12 @@ class unsaid_failure {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) first_.reset(), finder_ = nullptr;
   }
-  /// Another one may have its address from now on.
+  /// A new engine may have its address from now on.
   void is_gone(const void* finder) {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) finder_ = nullptr;
   }
-  /// When the rank's program believes that all went well. Throws the failure, if there is one.
+  /// Called when the rank's program has returned without an error. Throws the failure, if there is one.
   void say() const {
     if (first_) throw error{*first_};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When a deadline passes, the rank that is waited for often waits itself: whom does everybody wait for in the end?
+// When a deadline passes, the awaited rank often waits itself: finds the rank that all ranks wait for in the end.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -16,23 +16,23 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 /// What is known of one rank when the deadline of a call passes.
 struct sign_of_life {
   enum what {
-    done,     ///< it has ended that call: nobody waits for it there
-    waiting,  ///< it waits for another one, and has looked for that a moment ago
-    busy,     ///< it has not begun the call, or a call before, and waits for nobody
-    silent,   ///< it is in a call, and has not looked for long: computing, or stuck
+    done,     ///< it has ended that call: no rank waits for it there
+    waiting,  ///< it waits for another rank, and has polled recently
+    busy,     ///< it has not begun the call, or an earlier one, and does not wait
+    silent,   ///< it is in a call, and has not polled for long: computing, or stuck
     stopped   ///< its process is: by a signal, or by a debugger
   };
   what is = done;
-  int awaits = -1;          ///< of one that waits: whom it looked for last
-  std::int64_t polled = 0;  ///< when it last looked for somebody; 0: it never has
+  int awaits = -1;          ///< of a waiting rank: the rank that it last polled for
+  std::int64_t polled = 0;  ///< when it last polled; 0: never
 };
 
 inline constexpr int not_known = -1;
 
-/// `first`: for whom the asking rank waits, whose own sign says `waiting`. That a rank which waits looked for another
-/// one last is a fact about who needs whom, so whoever stands at the end of such a chain, and does not wait, is the
-/// one. Where the chain comes back to itself (several are awaited at once, and the last one that was looked for is no
-/// better off), one who is stopped, or else the one that has not been heard of for longest. Nobody, where all wait.
+/// `first`: the rank that the asking rank waits for; the asking rank's own sign is `waiting`. The rank that a waiting
+/// rank last polled for is one it needs, so the rank at the end of such a chain, which does not wait, is late. If the
+/// chain is a circle (several ranks are awaited at once, and the one polled last also waits), the late rank is one that
+/// is stopped, or else the one that has not polled for longest. If all wait, it is `not_known`.
 [[gnu::cold, gnu::noinline]] inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto count = static_cast<int>(of.size());
   const auto at = [&](int r) -> const sign_of_life& { return of[static_cast<std::size_t>(r)]; };
@@ -49,7 +49,8 @@ inline constexpr int not_known = -1;
   return is_found ? end : longest;
 }
 
-/// "rank 0 waits for rank 1, which waits for rank 0": the circle that `first` waits for; empty: it leads to none.
+/// "rank 0 waits for rank 1, which waits for rank 0": the circle at the end of the chain from `first`; empty: there is
+/// none.
 [[gnu::cold, gnu::noinline]] inline std::string circle_behind(std::span<const sign_of_life> of, int first) {
   const auto count = static_cast<int>(of.size());
   const auto awaited_by = [&](int r) {
@@ -66,7 +67,8 @@ inline constexpr int not_known = -1;
   return text;
 }
 
-/// `late`: as `who_is_late` says; `first`: for whom the rank that says it has waited, for so long.
+/// `late`: the result of `who_is_late`; `first`: the rank that the reporting rank has waited for; `waited`: for how
+/// long.
 [[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(std::span<const sign_of_life> of, int late,
                                                                     int first, std::chrono::nanoseconds waited) {
   const auto in_time = core::text_of({" has not done its part within ", in_seconds(waited)});
