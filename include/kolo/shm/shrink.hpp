@@ -81,7 +81,7 @@ class survivors {
 
  private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds between_polls{20};  // nobody is notified of a death
+  static constexpr std::chrono::milliseconds between_polls{20};  // deaths send no notification
 
   /// Progresses this thread's operations on other communicators meanwhile.
   static void wait(os::eventcount& event, std::uint32_t epoch) {
