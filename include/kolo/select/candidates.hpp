@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms among which the library chooses when the caller names none.
+// The algorithms that the library selects from when the caller names none.
 #pragma once
 
 #include <kolo/execute/pattern.hpp>
@@ -28,14 +28,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// A schedule that may be chosen, without its type.
+/// A schedule that may be selected, type-erased.
 struct candidate {
   const char* name = "";
   execute::schedule_ref (*schedule)(int size) = nullptr;
   bool (*takes)(int size) = nullptr;
-  execute::schedule_ref placed{};  ///< in place of both, where it is known on which nodes the ranks are
+  execute::schedule_ref placed{};  ///< in place of both, if the nodes of the ranks are known
   bool is_ordered = false;         ///< combines in the order of the ranks
-  bool is_relative = false;        ///< one rank's load is every rank's
+  bool is_relative = false;        ///< all ranks have the same load
   bool takes_ragged = true;        ///< parts may differ in length from rank to rank
   int tree = 0;                    ///< candidates with equal numbers but 0 give the same bits
   bool is_native = false;          ///< no schedule: the transport's own collective
@@ -47,7 +47,7 @@ struct candidate {
 template <class S>
 inline constexpr S stateless{};
 
-/// `Value`: the schedule, which lives for ever. `Least`: ranks; among fewer it can only lose.
+/// `Value`: the schedule, which has static storage. `Least`: the smallest number of ranks for which it can win.
 template <const auto& Value, int Least = 1>
 constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
   using S = std::remove_cvref_t<decltype(Value)>;
@@ -79,10 +79,11 @@ struct pipelined_in_16 {
   static constexpr circulant_pipelined::broadcast broadcast{};
 };
 
-/// By collective, and by whether the transport runs simple schedules as streams. Where it does, only what was fastest
-/// somewhere when all were measured (`bash bench/run.sh tune`): what never wins would only take time to compile.
+/// By collective, and by whether the transport runs simple schedules as streams. If it does, the list has only
+/// algorithms that were fastest somewhere when all were measured (`bash bench/run.sh tune`): others would only cost
+/// compile time.
 ///
-/// `Used`: a table is evaluated where it is used, and not in every file that includes this one.
+/// `Used`: a table is instantiated where it is used, and not in every file that includes this one.
 template <kind K, bool Streams, class Used = void>
 inline constexpr auto candidates_for = 0;
 
@@ -205,7 +206,7 @@ inline constexpr candidate candidates_for<kind::alltoall, false, Used>[] = {
     candidate_of<stateless<bruck::alltoall>>("bruck", 0, false),
 };
 
-/// Those over messages, and the transport's own collective.
+/// The candidates over messages, and the transport's own collective.
 template <kind K>
 inline constexpr auto candidates_beside_native = [] {
   std::array<candidate, std::size(candidates_for<K, false>) + 1> all{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the library chooses an algorithm when the caller names none: the one that is predicted to be done first.
+// How the library selects an algorithm when the caller names none: the one with the least predicted time.
 #pragma once
 
 #include <kolo/core/log.hpp>
@@ -33,8 +33,8 @@ namespace kolo::inline KOLO_ABI::detail::select {
 
 inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic
 
-/// The first of the fastest; of those with this tree, if one is said. What differs by rounding alone is equal: ranks
-/// may have been compiled for different processors.
+/// The first of the fastest; only those with this tree, if one is given. Times that differ by rounding only count as
+/// equal: ranks may have been compiled for different processors.
 [[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const question& q,
                                                         const tuning& table, int tree = 0) {
   std::size_t best = all.size();
@@ -51,7 +51,7 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
   return best;
 }
 
-/// Does what was fitted in this run decide, since no bit is at stake?
+/// Whether the table fitted in this run decides: only if no bit depends on the choice.
 inline bool goes_by_fit(const question& q, const tuning* fitted) {
   return fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
 }
@@ -63,18 +63,18 @@ inline const tuning& deciding(const question& q, const tuning& fixed, const tuni
                                                        const tuning& fixed, const tuning* fitted) {
   const auto best = fastest(all, q, deciding(q, fixed, fitted));
   if (!fitted || !q.leaves_bits(all[best])) return best;
-  question of_one_link = q;  // all that a fit knows
+  question of_one_link = q;  // all that a fit measures
   of_one_link.nodes = nullptr;
   return fastest(all, of_one_link, *fitted, all[best].tree);
 }
 
-/// In microseconds, two digits behind the point.
+/// In microseconds, with two decimals.
 inline std::string in_microseconds(double seconds) {
   const auto hundredths = static_cast<unsigned long long>(seconds * 1e8 + 0.5);
   return core::text_of({hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " us"});
 }
 
-/// Why: what each candidate would take, by the table.
+/// Logs the choice and its reason: the predicted time of each candidate.
 [[gnu::cold, gnu::noinline]] inline void log_choice(int rank, std::span<const candidate> all, const candidate& best,
                                                     const question& q, const tuning& table) {
   const std::string of = core::text_of({name(q.collective), " of ", q.bytes, " bytes among ", q.size, " ranks"});
@@ -86,7 +86,7 @@ inline std::string in_microseconds(double seconds) {
                           q.admits(c) ? in_microseconds(predicted(c, q, table)) : "does not do this call"});
 }
 
-/// Four to an octave. The least length of a class stands for all.
+/// Four classes per octave. The smallest length of a class represents all its lengths.
 constexpr unsigned size_class(std::size_t bytes) {
   const auto width = static_cast<unsigned>(std::bit_width(bytes));
   return width < 3 ? static_cast<unsigned>(bytes) : width * 4 + static_cast<unsigned>(bytes >> (width - 3) & 3);
@@ -110,7 +110,7 @@ std::span<const candidate> candidates_in(const question& q) {
   return candidates_over<K, T>(q.has_streams);
 }
 
-/// What a call asks, with a vector of `bytes` on the wire.
+/// The query of a call with a vector of `bytes` on the wire.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] question question_of(const execute::engine<T>& e, const execute::choice& c,
                                                   std::size_t bytes, bool is_ragged, bool converts) {
@@ -130,7 +130,7 @@ template <Transport T>
   return q;
 }
 
-/// What is not remembered in its first place. One rank runs no round of anything.
+/// Selects and caches; called if the first cache entry does not have the key. One rank runs no rounds.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] const execute::resolved_call& choose_now(execute::engine<T>& e, const execute::choice& c,
                                                                       std::size_t bytes, bool is_ragged, bool converts,
@@ -152,13 +152,13 @@ template <Transport T>
   return there.how;
 }
 
-/// What the choice depends on beside the sizes. (Odd; what stands for a schedule that was named is even.)
+/// What the choice depends on beside the sizes. (Odd; the key of a named schedule is even.)
 constexpr unsigned flags_of(const execute::choice& c) {
   return static_cast<unsigned>(c.collective) << 8 | unsigned{c.reduces_once} << 7 | unsigned{c.may_be_native} << 6 |
          unsigned{c.commutes} << 5 | static_cast<unsigned>(c.allowed.is) << 3 | 1;
 }
 
-/// How a call with a vector of `bytes` on the wire runs. Is remembered; never changes within a communicator.
+/// How a call with a vector of `bytes` on the wire runs. Cached; never changes within a communicator.
 template <Transport T>
 const execute::resolved_call& choose(execute::engine<T>& e, const execute::choice& c, std::size_t bytes, bool is_ragged,
                                      bool converts) {
@@ -169,14 +169,15 @@ const execute::resolved_call& choose(execute::engine<T>& e, const execute::choic
   return choose_now(e, c, least_of_class(length), is_ragged, converts, key);
 }
 
-/// How a call runs that names no algorithm: `args` is complete but for that. Is it the transport's own collective?
+/// Resolves a call that names no algorithm: `args` is otherwise complete. Returns whether it uses the transport's own
+/// collective.
 template <Transport T>
 bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes) {
   const auto chosen_now = [&]() -> const execute::resolved_call& {
     return choose(e, c, bytes, args.send_counts, args.compute.to_wire);
   };
   const auto take = [&](const execute::resolved_call& how) {
-    ::new (&args.schedule) execute::schedule_ref(how.schedule);  // in its place, as the rest of a small call
+    ::new (&args.schedule) execute::schedule_ref(how.schedule);  // in place, as the rest of a small call
     args.runs_as = how.runs_as;
     return how.is_native;
   };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables that the automatic choice goes by, measured; written by `bash bench/run.sh tune`.
+// Measured tables for the automatic choice; written by `bash bench/run.sh tune`.
 #pragma once
 
 #include <kolo/schedule/cost_model.hpp>
 
 namespace kolo::inline KOLO_ABI::default_tuning {
 
-/// Processes, and threads, on one host of two cores, near each other and far: with more ranks than two they take turns.
+/// Processes, and threads, on one host of two cores, near each other and far: more than two ranks share cores.
 inline constexpr tuning shared_memory{.rows = {{
     {.ranks = 2, .runs_as = pattern::rounds, .round = 1.36e-07,
      .duplex = 2.89e-07, .bytes = {2.83e-11, 0, 1.99e-11, 5.15e-11, 5.44e-11, 6.35e-11},
@@ -74,8 +74,7 @@ inline constexpr tuning shared_memory{.rows = {{
      .combined = {8.11e-11, 8.1e-11, 8.16e-11, 9.9e-11, 1.1e-10, 1.1e-10}},
 }}, .copied = {5.81e-11, 5.81e-11, 3.8e-11, 3.58e-11, 4.91e-11, 1.36e-10}, .noticed = 4.01e-08};
 
-/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry messages and bring no table of
-/// their own.
+/// Not measured: a network of 10 GB/s with start-ups of 3 us, for message transports without a table of their own.
 inline constexpr tuning messages{.rows = {{
     {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06,
      .message = 1e-06, .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Why the library takes the algorithm that it takes.
+// Explains which algorithm the library selects, and why.
 #pragma once
 
 #include <kolo/execute/communicator.hpp>
@@ -12,14 +12,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What `automatic` thinks about one call.
+/// The prediction of `automatic` for one call.
 struct explanation {
   /// One candidate.
   struct considered {
     std::string algorithm;     ///< its name
-    double seconds = 0;        ///< predicted; 0 where it was not admitted
-    std::string remark{};      ///< why it was not admitted, or how it runs
-    bool is_admitted = false;  ///< may it be chosen for this call?
+    double seconds = 0;        ///< predicted; 0 if it is not eligible
+    std::string remark{};      ///< why it is not eligible, or how it runs
+    bool is_admitted = false;  ///< whether it may be chosen for this call
   };
   kind collective{};                     ///< of the call
   int ranks = 0;                         ///< of its communicator
@@ -27,20 +27,20 @@ struct explanation {
   std::vector<considered> candidates{};  ///< fastest first
   std::string choice{};                  ///< the algorithm
   std::string reason{};                  ///< why
-  double bound = 0;  ///< of an allreduce: seconds that none undercuts where every rank has a core; else 0
+  double bound = 0;  ///< of an allreduce: seconds that none undercuts if every rank has a core; else 0
 
-  std::string message() const;  ///< all of it in lines, as `std::cout << explanation` has it
+  std::string message() const;  ///< all of it in lines, as `std::cout << explanation` prints it
 };
 
-/// What the choice depends on besides the length: say it as the call would.
+/// What the choice depends on besides the length: set it as in the call.
 struct explain_options {
-  bool commutes = true;  ///< does the operator?
-  /// `any` for `ordered<order::any>(automatic{})`, and where the operator is exact, as on integers.
-  /// `fixed_for_any_count`, and `by_tree` for `order::tree<L>`: the explanation says what that costs.
+  bool commutes = true;  ///< whether the operator does
+  /// `any` for `ordered<order::any>(automatic{})`, and if the operator is exact, as on integers. With
+  /// `fixed_for_any_count`, and `by_tree` for `order::tree<L>`, the explanation states their cost.
   order allowed = order::fixed_for_size;
-  bool ragged = false;    ///< are there counts?
-  bool converts = false;  ///< do elements travel as another type, by `kolo::wire`?
-  /// Has the transport's own library these elements and this operator, and may it combine? See `native`.
+  bool ragged = false;    ///< whether the call has counts
+  bool converts = false;  ///< whether elements travel as another type, by `kolo::wire`
+  /// Whether the transport's own library supports these elements and this operator, and may combine. See `native`.
   bool native = true;
 };
 
@@ -62,7 +62,7 @@ inline const char* words_for(pattern p) {
   }
 }
 
-/// Why a candidate is not admitted; null: it is.
+/// Why a candidate is not eligible; null: it is.
 inline const char* objection(const candidate& c, const question& q, const tuning& table) {
   if (!c.is_native) {
     if (q.admits(c)) return nullptr;
@@ -112,7 +112,7 @@ inline explanation explain_choice(std::span<const candidate> all, const question
   return e;
 }
 
-/// What it costs that every element is combined by one tree.
+/// Adds the cost of combining every element by one tree.
 inline void add_price(explanation& of_one_tree, const explanation& at_will) {
   const double seconds = of_one_tree.candidates.front().seconds, least = at_will.candidates.front().seconds;
   char factor[32];
@@ -124,8 +124,7 @@ inline void add_price(explanation& of_one_tree, const explanation& at_will) {
 
 template <kind K, Transport T>
 explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const explain_options& o) {
-  const std::size_t known =
-      K == kind::alltoall && o.ragged ? 0 : bytes;  // nobody knows how much goes between the others
+  const std::size_t known = K == kind::alltoall && o.ragged ? 0 : bytes;  // no rank knows how much the others exchange
   const bool keeps_tree =
       schedule::reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
   const bool may_be_native = o.native && !o.converts &&
@@ -181,10 +180,10 @@ Stream& operator<<(Stream& out, const explanation& e) {
   return out;
 }
 
-/// What `automatic` would do in a call of this collective with a vector of `bytes` on the wire (of all parts together
-/// where each rank has one), on this communicator: all candidates with their predicted times, the choice and why. Not
-/// collective: one rank may ask alone. Prints nothing (`message()` is the text), and tables may still be named
-/// afterwards. Errors  invalid_argument: a permutation, or what is between two ranks: nothing is chosen there.
+/// The choice of `automatic` in a call of this collective with a vector of `bytes` on the wire (of all parts together
+/// if each rank has one), on this communicator: all candidates with their predicted times, the choice and the reason.
+/// Not collective: one rank may call it alone. Prints nothing (`message()` is the text), and tables may still be named
+/// afterwards. Errors  invalid_argument: a permutation, or a point-to-point call: there is no choice.
 template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();

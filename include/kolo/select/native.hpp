@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport's own collective in place of a schedule: MPI's, where the communicator is over MPI.
+// The transport's own collective in place of a schedule: MPI's, if the communicator is over MPI.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
@@ -11,27 +11,27 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The library's own collective that lies under the communicator, as an algorithm: `kolo::allreduce(comm, x, kolo::sum,
-/// kolo::native{})`; blocking, started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI (mpi/mpi.hpp): every
-/// collective; of at most 2^31 - 1 bytes; those that combine for the integers and floating-point numbers of the
-/// language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
+/// The collective of the communication library under the communicator, as an algorithm: `kolo::allreduce(comm, x,
+/// kolo::sum, kolo::native{})`; blocking, started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI
+/// (mpi/mpi.hpp): every collective; of at most 2^31 - 1 bytes; reductions of the integers and floating-point numbers of
+/// the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
 ///
-/// `automatic` takes it as well, where it is predicted to be faster and no bit is at stake, nor a NaN, which `min` and
-/// `max` of kolo give and the library's may lose. Order and bits are that library's. Where ranks are not `checked`,
-/// nothing compares what they call; and it cannot be cancelled: after a failure the buffers are still its own.
+/// `automatic` selects it as well, if it is predicted to be faster and no bit is at stake, nor a NaN, which `min` and
+/// `max` of kolo propagate and that library may lose. Order and bits are that library's. Unless ranks are `checked`,
+/// nothing compares their calls; and it cannot be cancelled: after a failure it may still use the buffers.
 struct native {};
 
 /// Specialised for transports that have collectives of their own:
 ///
-/// * `has<K, T, Op>()`: can it do K of elements T with Op (an operator, or `none`)?
+/// * `has<K, T, Op>()`: whether it supports K of elements T with Op (an operator, or `none`)
 /// * `start<K, T, Op>()`: the function that starts it and writes its ticket
-/// * `refusal(args, rank, size)`: optional: why these views cannot be taken; null: they can
-/// * `finishes`: optional: true where it applies what the operator does at the end, such as the division of a mean
-/// * `keeps_order`: optional: true where what combines does so in the order of the ranks, and rounds as kolo does
-/// * `comes_first`: optional: true where `automatic` takes it wherever it can, without knowing times, in whatever order
+/// * `refusal(args, rank, size)`: optional: why it cannot take these views; null: it can
+/// * `finishes`: optional: true if it applies the operator's `finish`, such as the division of a mean
+/// * `keeps_order`: optional: true if its reductions combine in the order of the ranks, and round as kolo does
+/// * `comes_first`: optional: true if `automatic` selects it wherever possible, without known times, in whatever order
 ///   it combines; see there
-/// * `is_to_be_had(transport)`: optional: false where none of it can be taken over this transport, on all its ranks
-/// * `most_bytes`: optional: of a vector; 2^31 - 1 where nothing is said
+/// * `is_to_be_had(transport)`: optional: false if this transport cannot use any of them, on all its ranks
+/// * `most_bytes`: optional: of a vector; 2^31 - 1 by default
 template <class Transport>
 struct native_of {};
 
@@ -69,11 +69,11 @@ template <class Transport>
   requires requires { native_of<Transport>::most_bytes; }
 inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
 
-/// Do MPI and NCCL leave it open whether a NaN wins, as it does here?
+/// Whether MPI and NCCL leave it unspecified that a NaN wins, as it does in kolo.
 template <class Op, class T>
 inline constexpr bool may_lose_nan = !std::integral<T> && (std::same_as<Op, min_t> || std::same_as<Op, max_t>);
 
-/// May `automatic` take it for these elements and this operator?
+/// Whether `automatic` may select it for these elements and this operator.
 template <kind K, class T, class Op, order::value Allowed, class TransportType, bool Strict = false>
 constexpr bool may_be_native() {
   if constexpr (!HasNative<TransportType>) return false;
@@ -88,7 +88,7 @@ constexpr bool may_be_native() {
 
 }  // namespace detail::select
 
-/// A decorator says what it decorates: `using decorated = TransportType`.
+/// A decorator names the transport that it decorates: `using decorated = TransportType`.
 template <class Decorator>
   requires detail::select::HasNative<typename Decorator::decorated>
 struct native_of<Decorator> : native_of<typename Decorator::decorated> {

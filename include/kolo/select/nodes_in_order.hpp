@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Nodes as numbers, one a rank, in the words of `two_level`.
+// Converts node numbers, one per rank, to a `two_level` topology.
 #pragma once
 
 #include <kolo/schedule/topology.hpp>
@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// `nodes`: of each rank the number of its node. Why two_level cannot have them, in a sentence, or nothing.
+/// `nodes`: for each rank the number of its node. Returns why two_level cannot use them, in a sentence, or nothing.
 inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found) {
   std::vector<int> earlier, sizes;
   for (std::size_t r = 0; r < nodes.size(); ++r) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The automatic choice where ranks live on nodes: two levels beside the flat candidates, and a prediction that tells
-// near messages from far ones.
+// The automatic choice for ranks on several nodes: two-level algorithms beside the flat ones, and a prediction that
+// distinguishes messages within a node from those between nodes.
 #pragma once
 
 #include <kolo/schedule/family.hpp>
@@ -19,13 +19,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// A transport that is near between the ranks of a node and far between nodes. `nodes()`: of each rank the number of
+/// A transport that is near between the ranks of a node and far between nodes. `nodes()`: for each rank the number of
 /// its node, the same on all ranks.
 template <class T>
 concept OnNodes = SharedMemoryTransport<T> && MessageTransport<T> && NodeAware<const T>;
 
-/// What a schedule asks of the near transport, [0], and of the far one, [1]. Hops are those of the chain that has most
-/// far ones.
+/// The workload of a schedule on the near transport, [0], and on the far one, [1]. Hops are those of the chain with the
+/// most far hops.
 template <class Used = void>
 [[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes,
                                                                   const execute::schedule_ref& s, kind k,
@@ -80,14 +80,13 @@ template <class Used = void>
   return most;
 }
 
-/// Where the ranks of a communicator live.
+/// The nodes of a communicator's ranks.
 struct node_choice {
   std::vector<int> nodes;
-  int most_local_ranks = 1;  ///< of the largest node
-  std::vector<candidate>
-      candidates[3]{};  ///< all that there are, of these three kinds; empty where ranks are not numbered node by node
+  int most_local_ranks = 1;                ///< of the largest node
+  std::vector<candidate> candidates[3]{};  ///< of these three kinds, all; empty if ranks are not numbered node by node
   double (*seconds)(const node_choice&, const execute::schedule_ref&, kind, std::size_t bytes,
-                    const tuning& far) = nullptr;  ///< so a program without nodes has none of it
+                    const tuning& far) = nullptr;  ///< a pointer, so that a program without nodes does not link it
 
   node_choice(const node_choice&) = delete;
   node_choice& operator=(const node_choice&) = delete;
@@ -104,7 +103,7 @@ struct node_choice {
   explicit node_choice(const std::vector<int>& of) : nodes{of} {}
 };
 
-/// With the two_level that go with it. `Used`: only programs with nodes have them.
+/// Together with its two_level schedules. `Used`: only programs with nodes instantiate them.
 template <class Used = void>
 struct node_schedules final : node_choice {
   template <kind K>
@@ -147,7 +146,7 @@ struct node_schedules final : node_choice {
   }
 };
 
-/// Null where there is one kind of link only.
+/// Null if there is one kind of link only.
 template <class Engine>
 [[gnu::cold, gnu::noinline]] const node_choice* nodes_under([[maybe_unused]] const Engine& e) {
   if constexpr (OnNodes<std::remove_cvref_t<decltype(e.transport)>>) {

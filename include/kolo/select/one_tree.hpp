@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms among which the library chooses where the bits of an element must depend on nothing but its operands.
+// The algorithms that the library selects from if the bits of an element may depend on nothing but its operands.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -14,16 +14,16 @@
 namespace kolo::inline KOLO_ABI::detail::select {
 
 /// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its
-/// blocks. Over all transports they are the same; a table of times decides only between them.
+/// blocks. Over all transports the members are the same; a tuning table decides only between them.
 ///
 /// * `from_left`, for an allreduce of few ranks: rank after rank in one pass, rounded once
 /// * `neighbours_first`, for an allreduce of many, or by a tree: neighbours, then pairs of neighbours, ...
 /// * `converted`, for an allreduce whose elements travel as another type: the same; it is one block, so every operand
 ///   is rounded or none
 /// * `binomial_tree`, for a reduce: the same
-/// * the others, for what they say: they have no second member
+/// * the others, for the collectives that they name: they have no second member
 ///
-/// `Used`: a table is evaluated where it is used.
+/// `Used`: a table is instantiated where it is used.
 template <class Used>
 struct of_one_tree {
   static constexpr int as_neighbours = 2;  ///< a tree beside `select::from_left`

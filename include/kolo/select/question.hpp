@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the automatic choice is asked.
+// The query of the automatic choice.
 #pragma once
 
 #include <kolo/execute/pattern.hpp>
@@ -12,11 +12,11 @@ namespace kolo::inline KOLO_ABI::detail::select {
 
 struct node_choice;  // select/on_nodes.hpp
 
-/// All that a choice depends on.
+/// Everything that a choice depends on.
 struct question {
   kind collective{};
   int size = 0;
-  std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 where ranks need not know
+  std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 if ranks need not know
   bool commutes = true;
   bool is_ragged = false;
   bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
@@ -25,9 +25,9 @@ struct question {
   order allowed = order::fixed_for_size;
   /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
   bool takes_native = false;
-  bool native_first = false;  ///< it is taken where no time of it is known
+  bool native_first = false;  ///< it is selected if its time is not known
   std::size_t most_native_bytes = INT_MAX;
-  const node_choice* nodes = nullptr;  ///< where there are two kinds of links, and no fit decides
+  const node_choice* nodes = nullptr;  ///< if there are two kinds of links, and no fit decides
 
   bool admits(const candidate& c) const {
     return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
@@ -40,7 +40,7 @@ struct question {
   pattern runs_as(const execute::schedule_ref& s) const {
     return has_streams && !converts ? execute::classify(s, collective, size) : pattern::rounds;
   }
-  /// May a fitted table decide between candidates of this tree?
+  /// Whether a fitted table may decide between candidates of this tree.
   bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
 };
 

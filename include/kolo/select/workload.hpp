@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a schedule asks of its ranks, counted: what a prediction is made of.
+// Counts the work of a schedule on its ranks, from which its time is predicted.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -12,8 +12,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// The longest chain of messages that wait for one another, each of the length that `length(from, to)` says. A rank
-/// waits for what a round brings before it begins the next.
+/// The longest chain of messages that depend on one another, each weighted by `length(from, to)`. A rank waits for all
+/// messages of a round before it begins the next.
 template <class Length>
 [[gnu::cold, gnu::noinline]] int longest_chain(const execute::schedule_ref& s, int size, Length length) {
   const core::dynarray<int> both(2 * static_cast<std::size_t>(size));
@@ -33,8 +33,8 @@ template <class Length>
   return longest;
 }
 
-/// Looks at rank 0 where it stands for all, else at all ranks, or at a few where they are many.
-/// `on_board`: what is sent is sent once, to all (`execute::goes_on_board`).
+/// Counts for rank 0 if all ranks have the same load, else for all ranks, or for a sample of many. `on_board`: data is
+/// sent once, to all (`execute::goes_on_board`).
 [[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
                                                          std::size_t bytes, bool is_relative, bool on_board = false) {
   constexpr int most = 16, many = 256;
