@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::select {
-/// select/choose.hpp, which may be what includes this.
+/// Defined in select/choose.hpp, which may include this header.
 template <Transport T>
 bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes);
 }  // namespace kolo::inline KOLO_ABI::detail::select
@@ -39,7 +39,7 @@ void refuse(engine<T>& e, const char* operation, const char* first, long long n,
   e.refuse(operation, core::text_of({first, n, second, m}));
 }
 
-/// The fingerprint's lowest byte is the kind, so that a disagreement about it can be put in words.
+/// The fingerprint's lowest byte is the kind, so that a mismatch can be reported by name.
 constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
   std::uint64_t h =
       (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
@@ -47,7 +47,7 @@ constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t c
   return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
 }
 
-/// Can the transport carry them?
+/// Throws if the transport cannot carry the elements.
 template <class T>
 void check_elements(engine<T>& e, const collective_args& args) {
   if constexpr (requires { e.transport.slot_bytes(); })
@@ -58,7 +58,7 @@ void check_elements(engine<T>& e, const collective_args& args) {
     if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(args.operation(), why);
 }
 
-/// What nothing is remembered of.
+/// Prepares a call that is not among the recent ones.
 template <class T>
 [[gnu::noinline]] void prepare_anew(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed,
                                     int root) {
@@ -66,7 +66,7 @@ template <class T>
   const kind k = args.collective;
   bool is_native = !traits.is_automatic && traits.native;
   if (traits.is_automatic) {
-    const auto elements = args.count > 0 ? schedule::in_all(k, args.count, size) : agreed;  // 0 where parts differ
+    const auto elements = args.count > 0 ? schedule::in_all(k, args.count, size) : agreed;  // 0 if parts differ
     is_native = select::resolve_automatic(e, args, traits.how, elements * args.compute.wire_bytes);
   } else if (!is_native && size > 1) {
     const auto& s = args.schedule;
@@ -88,7 +88,7 @@ template <class T>
   if (size == 1) args.schedule.rounds = 0;
   check_elements(e, args);
   std::uint64_t numbers = agreed;
-  if (args.send_counts && k != kind::alltoall)  // there each rank has counts of its own
+  if (args.send_counts && k != kind::alltoall)  // each rank has counts of its own
     for (int r = 0; r < size; ++r) numbers = (numbers ^ args.send_counts[r]) * 1099511628211u + 1;
   args.fingerprint = fingerprint(k, traits.types ^ shape, numbers, root);
   if constexpr (has_small_calls<T>)
@@ -112,8 +112,8 @@ void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits
   prepare_anew(e, args, traits, agreed, root);
 }
 
-/// Refuses a deadline that is negative: to take it for none would be to wait for minutes where somebody has computed
-/// that no time is left.
+/// Rejects a negative deadline: treating it as none would mean waiting for minutes when a caller has computed that no
+/// time is left.
 template <Transport T>
 [[gnu::always_inline]] inline std::chrono::nanoseconds timeout_of(engine<T>& e, const collective_args& args,
                                                                   const typename options_of<T>::type& options) {
@@ -162,7 +162,7 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
   }
 }
 
-/// What an operation says of itself.
+/// Sets the fields by which an operation is reported.
 template <Transport T>
 void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
               const typename options_of<T>::type& options) {
@@ -180,7 +180,7 @@ call_signature signature_of(engine<T>& e, const call_types& types, const collect
   r.owner = e.owner;
   return r;
 }
-// Far from the calls that are not checked.
+// Kept out of the code of unchecked calls.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
                                                 const typename options_of<T>::type& options, call_site site) {
@@ -203,7 +203,7 @@ template <class T>
 void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
               call_site site) {
   if (e.is_checked) [[unlikely]] {
-    args.small = nullptr;  // a second thread that calls here is told, but may have replaced the plan before
+    args.small = nullptr;  // a second thread that calls here gets an error, but may have replaced the plan
     compare(e, types, args, options, site);
   }
   if constexpr (has_small_calls<T>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a communicator does (execute/communicator.hpp).
+// The members of a communicator (execute/communicator.hpp).
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -75,7 +75,7 @@ communicator<T> communicator<T>::shrink(const options& o) {
     went_on = true;
     return rest;
   } catch (const error& e) {
-    if (e.code() == errc::invalid_argument) went_on = had_gone_on;  // it was refused, and what came before holds
+    if (e.code() == errc::invalid_argument) went_on = had_gone_on;  // it was rejected, and the state before holds
     throw;
   }
 }
@@ -86,7 +86,7 @@ communicator<T> communicator<T>::grow(std::string_view meeting, const grow_optio
   static_assert(Growable<T>, "kolo: this transport cannot grow: it has no member grow(meeting, newcomers, timeout)");
   const auto timeout = o.timeout == o.timeout.zero()
                            ? transport().timeout()
-                           : detail::transport::bounded(o.timeout);  // all hear of a negative one
+                           : detail::transport::bounded(o.timeout);  // all learn of a negative one
   engine_->finish_all();
   if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
   communicator more{transport().grow(meeting, o.newcomers, timeout)};
@@ -107,7 +107,7 @@ typename communicator<T>::choices communicator<T>::take_choices() {
 template <class T>
 void communicator<T>::begin_with(choices&& known) {
   engine_->resolved = std::move(known);
-  engine_->resolved.forget_recent();  // of these nobody asks how long the pieces of this transport are
+  engine_->resolved.forget_recent();  // recent calls skip the check against this transport's piece lengths
   engine_->has_chosen = true;
 }
 

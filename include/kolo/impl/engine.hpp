@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All that a communicator, its calls, requests and plans do, and the transports of shm and threads. Not needed in a
-// header-only program, nor for communicators of shm and threads in compiled mode;
-// transports of one's own, and what wraps a transport, include it.
+// The bodies of a communicator, its calls, requests and plans, and the transports of shm and threads. Not needed in a
+// header-only program, nor for communicators of shm and threads in compiled mode; user-defined transports, and wrappers
+// of transports, include it.
 #pragma once
 
 #include <kolo/impl/calls.hpp>

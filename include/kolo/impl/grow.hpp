@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the members of a group that shares memory take newcomers in (shm/slot_transport.hpp).
+// How the members of a group that shares memory admit newcomers (shm/slot_transport.hpp).
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -22,11 +22,11 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::launch {
 
-/// What the members say alike, and thereby that all of them have called it.
+/// The arguments that all members must pass alike; exchanging them also shows that all have called it.
 struct growth_request {
   fixed_text<112> place;
   std::int64_t timeout = 0;
-  std::int32_t newcomers = 0, is_refused = 0;  ///< the latter: what the user said is no name
+  std::int32_t newcomers = 0, is_refused = 0;  ///< is_refused: the user's name is empty
 };
 
 template <class T>
@@ -62,8 +62,8 @@ class welcoming {
                  .is_growing = true,
                  .here = members.ranks} {}
 
-  /// Waits until so many have come. `check`, which is called meanwhile, throws when they need not. What is wrong; or
-  /// nothing.
+  /// Waits until all newcomers have come. `check`, which is called meanwhile, throws if waiting is pointless. Returns
+  /// the fault, or nothing.
   template <class Check>
   std::optional<reply> collect(Check check) {
     const auto started = rendezvous_clock::now();
@@ -84,7 +84,7 @@ class welcoming {
     server_->admit(offer_->number(), offer_->file());
   }
 
-  /// Waits until all have come to that region, where `members` are awaited, too, and says how it has ended.
+  /// Waits until all ranks, including `members`, have come to that region, and records how the growth has ended.
   template <class T>
   void await_all(T& members, const shm::region_shape& shape, std::byte* next, const wait_context& s) {
     const auto until = rendezvous_clock::now() + options_.timeout;
@@ -99,7 +99,7 @@ class welcoming {
       if (transport::drive_all_but(nullptr) != transport::company::moved) server_->await_arrivals();
     }
   }
-  /// Of those who have ended before they came there: the first, or -1.
+  /// Marks the newcomers that ended before they came there; returns the first, or -1.
   int mark_lost(std::byte* next) {
     int first = -1;
     for (int lost; (lost = server_->first_lost([next](int r) { return shm::has_come(next, r); })) >= 0;)
@@ -113,7 +113,7 @@ class welcoming {
   std::optional<offered_region<Memory>> offer_{};
 };
 
-/// Why newcomers were not taken in.
+/// Why newcomers were not admitted.
 inline std::string sentence_about_growth(const shm::growth_end& end, int members, std::chrono::nanoseconds timeout) {
   const auto who = core::text_of({"rank ", end.rank, end.rank >= members ? ", which was to join, " : ", a member, "});
   if (end.code == errc::peer_died) return who + "was lost before it had come";
@@ -133,7 +133,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   launch::agree_to_grow(*this, {place, timeout.count(), newcomers, meeting.empty()});
 
   auto s = detail::transport::setup_of(*this, "grow").with_peer(rank_);
-  s.timeout += timeout;  // rank 0 may wait so long for newcomers
+  s.timeout += timeout;  // rank 0 may wait this long for newcomers
   const auto fails = [&](errc code, int peer, std::string_view text) {
     return error{failure_from(s.with_peer(peer), code, rank_, {}, text)};
   };
@@ -186,7 +186,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
   if (end.rank != rank_) reason = launch::sentence_about_growth(end, size(), timeout);
   const auto why =
       end.code == errc::peer_failed ? error{*failed()} : fails(end.code, end.rank, std::string_view{reason});
-  if (next) next->fail(why.cause());  // for those who have come
+  if (next) next->fail(why.cause());  // for ranks that have come
   throw why;
 }
 

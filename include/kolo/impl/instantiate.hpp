@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is compiled of a transport T, in one file:
+// The functions of a transport T that are compiled once, in one file:
 //
-// * that file includes impl/engine.hpp and says `KOLO_ENGINE(template, T)`
-// * a header that all others include says `KOLO_ENGINE(extern template, T)`
+// * that file includes impl/engine.hpp and has `KOLO_ENGINE(template, T)`
+// * a header that all others include has `KOLO_ENGINE(extern template, T)`
 //
 // Both at namespace scope outside of kolo; T is a name without commas. impl/library.hpp does it for shm and threads;
 // programs may do it for transports of their own.
@@ -55,7 +55,7 @@
   KOLO_CANDIDATES(TEMPLATE, T, exclusive_scan)                                                                         \
   KOLO_CANDIDATES(TEMPLATE, T, barrier)
 
-/// Of a transport whose ranks address common memory, besides.
+/// The same for a transport whose ranks address common memory.
 #define KOLO_MEMORY(TEMPLATE, T)                                                          \
   TEMPLATE std::vector<std::shared_ptr<std::byte>> kolo::detail::shm::symmetric_parts<T>( \
       kolo::detail::execute::engine<T>&, std::size_t);

@@ -29,7 +29,7 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   shm::private_mapping memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
-  const auto does_not_come = [&](int rank, std::exception_ptr why) {  // nobody waits for it
+  const auto does_not_come = [&](int rank, std::exception_ptr why) {  // no rank waits for it
     thrown[static_cast<std::size_t>(rank)] = std::move(why);
     Comm::transport_type::announce_death(memory, region, shape, rank);
   };
@@ -60,12 +60,12 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   rethrow_cause(thrown);
 }
 
-/// What the ranks of one launch have in common; they get it by fork.
+/// The common state of the ranks of one launch; they get it by fork.
 template <class Comm>
 struct launching {
   shm::shared_mapping memory;
   shm::region_shape shape;
-  std::uint64_t region, survivors;  ///< the latter: has rank r gone on without others? A byte each
+  std::uint64_t region, survivors;  ///< survivors: whether rank r continued without others, a byte each
   void* f;
   int (*call)(void* f, Comm& comm);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the compiled library consists of, once: impl/src.hpp makes it, and what includes the bodies as well leaves it to
-// the library in compiled mode.
+// The contents of the compiled library, listed once: impl/src.hpp instantiates them, and files that include the bodies
+// as well leave them to the library in compiled mode.
 #pragma once
 
 #include <kolo/execute/self.hpp>

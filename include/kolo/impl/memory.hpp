@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What hands out memory that peers address (shm/heap.hpp, shm/symmetric.hpp).
+// The functions that allocate memory which peers address (shm/heap.hpp, shm/symmetric.hpp).
 #pragma once
 
 #include <kolo/execute/engine.hpp>
@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI {
 /// The transport's ranks address common memory.
 ///
 /// * `symmetric(n)`: collective, n equal on all ranks: zeroed memory with a part of at least n bytes, page-aligned, for
-///   every rank; it goes when the last rank has dropped it
+///   every rank; freed when the last rank has dropped it
 template <class T>
 concept SharesMemory = Transport<T> && requires(T t, std::size_t bytes) {
   { t.symmetric(bytes).part(0) } -> std::same_as<std::byte*>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the ranks of another communicator meet over shared memory (launch/processes.hpp).
+// How the ranks of another communicator set up shared memory (launch/processes.hpp).
 #pragma once
 
 #include <kolo/impl/communicator.hpp>

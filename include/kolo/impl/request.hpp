@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What requests and plans do (execute/request.hpp).
+// The members of requests and plans (execute/request.hpp).
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::execute {
 
-/// A call that is kept, and in checked mode what comes before it.
+/// A started or planned call, and in checked mode the comparison that precedes it.
 template <class T>
 struct pending_call {
   using comparison = typename engine<T>::comparison;
@@ -37,7 +37,7 @@ struct pending_call {
       throw;
     }
   }
-  /// It has finished: once.
+  /// Ends the call once it has finished; only the first call has an effect.
   void end() {
     if (!std::exchange(has_ended, true)) call->end();
   }
@@ -59,7 +59,7 @@ struct pending_call {
   collective_operation<T> run;
 };
 
-/// Refuses what was moved from.
+/// Rejects a handle that was moved from.
 template <class Call>
 Call& held(const std::unique_ptr<Call>& state) {
   if (!state) [[unlikely]]
@@ -67,7 +67,7 @@ Call& held(const std::unique_ptr<Call>& state) {
   return *state;
 }
 
-/// In checked mode it is compared before.
+/// In checked mode a comparison precedes the call.
 template <class T>
 std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on, std::unique_ptr<any_call> call,
                                            const typename options_of<T>::type& options, const call_types& types,
@@ -139,7 +139,7 @@ void request<T>::restart() {
   state_->e->take_over();
   state_->e->throw_if_failed();
   if (!run.finished) throw error{errc::invalid_argument, "a request is started once more before it has finished"};
-  state_->end();  // where another call has driven it
+  state_->end();  // if another call has progressed it
   run.make_persistent();
   run.restart();
   begin();
@@ -169,7 +169,7 @@ plan<T>::~plan() = default;
 template <class T>
 std::string plan<T>::how() const requires detail::execute::KeptInWords<T> {
   if constexpr (detail::execute::KeptInWords<T>)
-    return detail::execute::held(state_).run.how();  // also where a class is instantiated as a whole
+    return detail::execute::held(state_).run.how();  // also for explicit instantiation of the class
   else return {};
 }
 
