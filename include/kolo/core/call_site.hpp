@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where in the program a call stands.
+// The place of a call in the program's source.
 #pragma once
 
 #include <kolo/config.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// As a default argument, `call_site::here()` is the place of the call: two constants.
-/// (The compilers' own built-ins: not every one that takes these headers has std::source_location.)
+/// As a default argument, `call_site::here()` is the place of the call: two constants. (By built-ins: not every
+/// compiler that takes these headers has std::source_location.)
 struct call_site {
   const char* file;
   int line;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Copies that go past the caches, which copies should, and how much the largest cache holds.
+// Copies that bypass the caches, the choice of when to use them, and the size of the largest cache.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -17,8 +17,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
-/// As memcpy, with stores that neither read the lines they write nor keep them; an ordinary copy where the processor
-/// has none. Other threads see the bytes in order only after `end_past_cache`.
+/// As memcpy, with stores that neither read nor keep the lines they write; an ordinary copy if the processor has none.
+/// Other threads see the bytes in order only after `end_past_cache`.
 inline void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__SSE2__)
   constexpr std::size_t line = 64;
@@ -47,7 +47,7 @@ inline void end_past_cache() {
 #endif
 }
 
-/// Bytes of a cache as sysfs says them, with K or M behind; 0: it says nothing. Allocates nothing.
+/// The size of a cache in bytes, from sysfs, where it ends with K or M; 0: not available. Allocates nothing.
 [[gnu::cold, gnu::noinline]] inline std::size_t cache_bytes_in(const char* path) noexcept {
   char text[32]{};
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -60,8 +60,8 @@ inline void end_past_cache() {
   return *unit == 'K' ? number << 10 : *unit == 'M' ? number << 20 : number;
 }
 
-/// Bytes of the largest cache that the first processor reaches, however many share it; 32 MiB where the system does not
-/// say. It is read once. (What sysconf says are all caches of that level of the host.)
+/// Bytes of the largest cache that the first processor reaches, however many share it; 32 MiB if the system does not
+/// report it. Read once. (sysconf reports the sum of all caches of that level of the host.)
 inline std::size_t largest_cache_bytes() noexcept {
   static const std::size_t largest = [] {
     std::size_t most = 0;
@@ -73,13 +73,13 @@ inline std::size_t largest_cache_bytes() noexcept {
   return largest;
 }
 
-/// For copies into lines that one other core has read since they were written: through the caches, or past them? To
-/// take such a line back costs nothing where both share a cache of the first level, and up to 28 ns where they share
-/// none; to write past the caches 1 to 2.3, but the reader then fetches from memory. No processor says which it is, and
-/// virtual ones change it; so each way's time is taken as it goes, and now and then that of the other one.
+/// Chooses, for copies into lines that one other core has read since they were written, between the caches and
+/// bypassing them. Taking such a line back costs nothing if both cores share a first-level cache, and up to 28 ns if
+/// they share none; bypassing costs 1 to 2.3 ns, but the reader then fetches from memory. No processor reports which
+/// case it is, and virtual ones change it; so each copy is timed, and now and then the other way is tried.
 class one_way_copy {
  public:
-  /// Bytes. Less goes through the caches: it costs as much to look at the clock.
+  /// Bytes. Shorter copies go through the caches: reading the clock would cost as much.
   static constexpr std::size_t least_timed = 4 * 1024;
 
   /// Calls `copy(past_cache)`, which copies that many bytes.
@@ -96,14 +96,15 @@ class one_way_copy {
     copy(false);
   }
 
-  /// Does the next one go past the caches? First each way once, then the cheaper one, and each 32nd time the other one.
+  /// Whether the next copy bypasses the caches: first each way once, then the cheaper one, and each 32nd time the other
+  /// one.
   bool next() {
     const auto n = copies_++;
     if (n < 2) return n == 1;
     return (time_[1] < time_[0]) != (n % 32 == 0);
   }
-  /// What it took for each byte, in any unit. A short time is believed at once, a longer one by and by: the thread may
-  /// have been interrupted.
+  /// Records the time per byte, in any unit. A shorter time counts at once, a longer one gradually: the thread may have
+  /// been interrupted.
   void took(bool past_cache, float each_byte) {
     auto& t = time_[past_cache];
     t = copies_ <= 2 || each_byte < t ? each_byte : t + (each_byte - t) / 8;

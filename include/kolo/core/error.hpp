@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one exception of the library, and the record of a failure that ranks hand on to each other.
+// The one exception of the library, and the record of a failure that ranks pass on to each other.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -22,16 +22,16 @@ namespace kolo::inline KOLO_ABI {
 /// Why a call failed: `kolo::error::code()`.
 enum class errc : std::int32_t {
   timeout = 1,       ///< a peer is late: the deadline passed
-  peer_died,         ///< a peer's process ended without a word
+  peer_died,         ///< a peer's process ended without leaving
   peer_failed,       ///< a peer threw: its communicator was destroyed by an exception, or refused its arguments
   peer_left,         ///< a peer destroyed its communicator while others still wait for it
-  mismatch,          ///< ranks disagree about what they are doing
-  invalid_argument,  ///< refused here, before any data moved
+  mismatch,          ///< ranks make different calls
+  invalid_argument,  ///< rejected here, before any data moved
   out_of_resources,  ///< memory, descriptors or space, with the amount needed
   system             ///< an operating-system call failed
 };
 
-/// The code in words, "peer died" for example, as messages and logs have it.
+/// The code in words, "peer died" for example, as in messages and logs.
 constexpr std::string_view name(errc code) {
   switch (code) {
     case errc::timeout: return "timeout";
@@ -46,10 +46,10 @@ constexpr std::string_view name(errc code) {
   return "unknown";
 }
 
-/// In what a rank found a failure.
+/// The kind of work in which a rank found a failure.
 enum class origin : std::int32_t {
-  call,  ///< a collective, or what else the user called
-  setup  ///< an exchange of the transport with itself, which makes a group, a transport or common memory
+  call,  ///< a collective, or another function that the user called
+  setup  ///< the transport's own exchange, which makes a group, a transport or common memory
 };
 
 /// Text of at most N - 1 characters that can lie in shared memory; longer text is cut.
@@ -66,29 +66,29 @@ struct fixed_text {
   operator std::string_view() const { return {characters, ::strnlen(characters, N)}; }  // NOLINT
 };
 
-/// Who a rank is, by whatever number a communicator knows it. Communicators over one kind of transport say the same of
-/// one rank, and of no other.
+/// Identifies a rank, whatever its number on a communicator. Communicators over one kind of transport give one rank the
+/// same identity, and no other rank that one.
 struct rank_identity {
-  std::uint64_t among = 0;  ///< a process, or what else numbers ranks, as the transport says; 0: nothing is said
+  std::uint64_t among = 0;  ///< a process, or another scope of numbers, set by the transport; 0: not set
   std::uint64_t number = 0, part = 0;
   friend constexpr bool operator==(const rank_identity&, const rank_identity&) = default;
 };
 
-/// What went wrong, where: plain bytes, so that it travels between processes. Ranks are those of the communicator.
+/// A failure and its place: plain bytes, so that it travels between processes. Ranks are those of the communicator.
 struct failure {
-  errc code = errc::system;        ///< what kind of failure
-  origin found_in = origin::call;  ///< a call, or an exchange of the transport with itself
-  std::int32_t rank = -1;          ///< who noticed it
-  std::int32_t peer = -1;          ///< who caused it; -1: nobody in particular
-  std::int32_t round = -1;         ///< in which round of the algorithm; -1: before the first
+  errc code = errc::system;        ///< the kind of failure
+  origin found_in = origin::call;  ///< a call, or the transport's own exchange
+  std::int32_t rank = -1;          ///< the rank that detected it
+  std::int32_t peer = -1;          ///< the rank that caused it; -1: none in particular
+  std::int32_t round = -1;         ///< round of the algorithm; -1: before the first
   std::uint64_t sequence = 0;      ///< 1-based index of the operation on this communicator; 0: no operation
   std::int64_t waited_ns = 0;      ///< how long the rank had waited, in nanoseconds
   fixed_text<32> operation;        ///< the name of the call
   fixed_text<256> text;            ///< one sentence, without the place
-  rank_identity culprit;           ///< who caused it, for ranks that meet it on other communicators, too
+  rank_identity culprit;           ///< the rank that caused it, as other communicators identify it, too
 };
 
-/// All that the fields say: "allreduce #12, round 3, rank 0: rank 2 died".
+/// All fields as text: "allreduce #12, round 3, rank 0: rank 2 died".
 [[gnu::cold, gnu::noinline]] inline std::string sentence(const failure& f) {
   std::string s;
   if (const std::string_view operation = f.operation; !operation.empty()) {
@@ -102,7 +102,7 @@ struct failure {
   return s;
 }
 
-/// `what()` is the sentence behind "kolo: ".
+/// `what()` is "kolo: " and the sentence.
 class error : public std::runtime_error {
  public:
   [[gnu::cold, gnu::noinline]] explicit error(const failure& f, std::size_t buffers_in_use = 0)
@@ -116,40 +116,40 @@ class error : public std::runtime_error {
   error(const error&) = default;  // and no move: there always is a cause
   error& operator=(const error&) = default;
 
-  /// What kind of failure it is.
+  /// The kind of failure.
   errc code() const noexcept { return failure_->code; }
-  int rank() const noexcept { return failure_->rank; }    ///< who noticed it
-  int peer() const noexcept { return failure_->peer; }    ///< who caused it; -1: nobody in particular
+  int rank() const noexcept { return failure_->rank; }    ///< the rank that detected it
+  int peer() const noexcept { return failure_->peer; }    ///< the rank that caused it; -1: none in particular
   int round() const noexcept { return failure_->round; }  ///< of the algorithm; -1: before the first
-  /// Which call on its communicator, counted from 1; 0: none.
+  /// The number of the call on its communicator, from 1; 0: none.
   std::uint64_t sequence() const noexcept { return failure_->sequence; }
-  std::string_view operation() const noexcept { return failure_->operation; }  ///< "allreduce", say
+  std::string_view operation() const noexcept { return failure_->operation; }  ///< for example "allreduce"
   /// How long the rank had waited.
   std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_->waited_ns}; }
   const failure& cause() const noexcept { return *failure_; }  ///< all that is known
-  /// Pieces of this rank's buffers that another one may still write to: do not use or free them until
+  /// Pieces of this rank's buffers that another rank may still write to: do not use or free them until
   /// `buffers_in_use()` of the communicator is 0.
   std::size_t buffers_in_use() const noexcept { return in_use_; }
 
-  /// Of the error that unwinds this thread's stack, for a destructor that is called by that; null where something else
-  /// does. C++ does not say what is in flight: it is taken to be the error that this thread threw last, while there is
-  /// one, since an error is gone when it has been handled.
+  /// The failure of the error that unwinds this thread's stack, for a destructor called by the unwinding; null if
+  /// another exception does. C++ does not reveal the exception in flight: it is taken to be the error that this thread
+  /// threw last, while that exists, since a handled error is destroyed.
   static std::shared_ptr<const failure> in_flight() noexcept {
     const auto* const last = last_of_this_thread();
     return last ? last->lock() : nullptr;
   }
-  /// For who throws again what another thread, or it itself some time ago, has caught. What is thrown while a stack is
-  /// unwound is handled there: another exception is in flight.
+  /// Call this before rethrowing an error that another thread, or this one some time ago, has caught. No effect during
+  /// unwinding: an error thrown then is handled within it, and another exception is in flight.
   void is_thrown_here() const noexcept {
     if (std::uncaught_exceptions() > 0) return;
     if (auto* const last = last_of_this_thread()) *last = failure_;
   }
 
-  /// This thread has gone on: what it threw before does not unwind it any more, also where the program has kept it.
+  /// This thread has handled its error: an earlier one does not unwind it any more, even if the program still holds it.
   static void is_got_over() noexcept {
     if (auto* const last = last_of_this_thread()) last->reset();
   }
-  /// Nothing is remembered on this thread from now on: for programs that run several ranks on one.
+  /// From now on this thread remembers no errors: for programs that run several ranks on one thread.
   static void remember_none() noexcept { remembers_none = true; }
 
  private:
@@ -187,12 +187,12 @@ class error : public std::runtime_error {
 
 namespace detail::core {
 
-/// A new error, whose sentence is put together of words.
+/// Throws a new error, with a sentence built of words.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_error(errc code, std::initializer_list<word> words) {
   throw error{code, text_of(words)};
 }
 
-/// An error that was kept is in flight once more, here.
+/// Rethrows a stored error and marks it as in flight on this thread.
 [[noreturn]] inline void throw_again(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);

@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
-/// Waits for all of them at its end. (libc++ has std::jthread from version 20 on.)
+/// Its destructor waits for all of them. (libc++ has std::jthread from version 20 on.)
 class joined_threads {
  public:
   joined_threads() = default;
@@ -21,7 +21,7 @@ class joined_threads {
     for (std::thread& t : all_) t.join();
   }
 
-  /// Errors: std::system_error where there can be no more.
+  /// Errors: std::system_error if no more threads can be started.
   template <class F, class... A>
   void start(F f, A... a) {
     all_.emplace_back(std::move(f), std::move(a)...);

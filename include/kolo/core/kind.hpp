@@ -6,7 +6,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What an algorithm accomplishes. `schedule/semantics.hpp` says for each kind what is held before and after.
+/// The operation that an algorithm implements. `schedule/semantics.hpp` specifies what each kind requires and
+/// guarantees.
 enum class kind {
   allreduce,
   reduce_scatter,
@@ -20,7 +21,7 @@ enum class kind {
   exclusive_scan,
   barrier,
   permutation,
-  send,  ///< this and what follows is between two ranks, and no other calls it
+  send,  ///< this and the following are point-to-point: only two ranks call them
   receive,
   exchange
 };
@@ -30,9 +31,9 @@ inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "all
                                              "gather",    "scatter",        "alltoall",  "scan",      "exclusive_scan",
                                              "barrier",   "permutation",    "send",      "receive",   "exchange"};
 
-/// Is it from one rank to one rank, or both ways? Only those two call it.
+/// Whether it is a point-to-point call, one way or both ways. Only those two ranks make it.
 constexpr bool is_between_two(kind k) { return k >= kind::send; }
-/// Does one rank, which the call names, give what the others get, or get what they give?
+/// Whether the call names one rank that sends to the others, or receives from them.
 constexpr bool has_root(kind k) {
   return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the standard library has, too, in less code: what is compiled in every program counts by how much it is.
+// Replacements for standard components that generate less code, since every program compiles them.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -10,14 +10,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
-/// As std::make_shared, but for the counts, which lie apart: a third of the functions. For what is made once.
+/// std::make_shared with a separate control block: instantiates a third of the functions. Not for hot paths.
 template <class T, class... Args>
 std::shared_ptr<T> shared(Args&&... args) {
   return std::shared_ptr<T>{new T(std::forward<Args>(args)...)};
 }
 
-/// Elements whose number is known when they are made: a sixth of a vector's functions. Its elements are as constant as
-/// a pointer's.
+/// An array whose size is fixed at construction: a sixth of a vector's functions. A const one has mutable elements,
+/// like a pointer.
 template <class T>
 class dynarray {
  public:
@@ -42,8 +42,8 @@ class dynarray {
   std::size_t size_ = 0;
 };
 
-/// Removes from a vector those for which `goes` is true, and says how many: as std::erase_if, but the others' order
-/// changes.
+/// Removes from a vector the elements for which `goes` is true, and returns their number: as std::erase_if, but it
+/// reorders the others.
 template <class Vector, class F>
 std::size_t erase_if(Vector& all, F goes) {
   const std::size_t before = all.size();

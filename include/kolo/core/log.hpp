@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// KOLO_LOG=info or trace in the environment: what was chosen and why, who joined, what failed; a line each on standard
-// error.
+// KOLO_LOG=info or trace in the environment: logs choices and their reasons, ranks that join, and failures; a line each
+// on standard error.
 #pragma once
 
 #include <kolo/core/text.hpp>
@@ -20,8 +20,8 @@ enum log_level { log_nothing, log_info, log_trace };
   const std::string_view word = setting != nullptr ? setting : "";
   return word == "trace" ? log_trace : word == "info" ? log_info : log_nothing;
 }
-/// What the program was started with. Asked where something is chosen, made or has failed, never in a call that is
-/// known.
+/// The level that the program was started with. Checked where something is chosen, made or has failed, never in a
+/// cached call.
 inline const log_level logs = log_level_of(std::getenv("KOLO_LOG"));
 
 /// One write, so that lines of several ranks do not mix.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What has a header of its own: the type of the functions that stand in its place without it, and whether it was
-// included.
+// Placeholders for features with a header of their own: the argument type of their functions before that header is
+// included, and whether it was.
 #pragma once
 
 #include <kolo/config.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::core::own_header {
 
-/// Any argument converts to it, as the last resort: what takes one is called where nothing else fits.
+/// Any argument converts to it, as the last resort: a function that takes one is called if no other fits.
 struct train {
   template <class X>
   train(const X&) {  // NOLINT: anything
@@ -40,7 +40,7 @@ struct dump {
   }
 };
 
-// Constraints of class templates; the header makes its own true.
+// Constraints of class templates; the feature's header makes its own true.
 template <class>
 inline constexpr bool includes_kolo_train_hpp = false;
 template <class>
@@ -48,8 +48,7 @@ inline constexpr bool includes_kolo_checked_hpp = false;
 template <class>
 inline constexpr bool includes_kolo_composite_hpp = false;
 
-/// What a deduction guide asks for in the place of those that train.hpp has. (Clang looks here before it looks at the
-/// guide's constraint.)
+/// Used by a deduction guide that replaces those of train.hpp. (Clang checks this before the guide's constraint.)
 template <class X>
 struct train_is_needed {
   static_assert(includes_kolo_train_hpp<X>, "kolo: include <kolo/train.hpp>");

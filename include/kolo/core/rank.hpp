@@ -8,7 +8,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The remainder that lies in [0, n), also for a negative `a`: `mod(r - 1, p)` is the left neighbour on a ring.
+/// The remainder in [0, n), also for a negative `a`: `mod(r - 1, p)` is the left neighbour on a ring.
 KOLO_HOST_DEVICE constexpr int mod(int a, int n) {
   if (0 <= a && a < n) return a;  // nearly always, and a division takes longer
   const int m = a % n;
@@ -30,7 +30,7 @@ KOLO_HOST_DEVICE constexpr int floor_power_of_two(int n) {
 }
 
 namespace detail::core {
-/// Among so many it takes no longer to write for each peer what all of them read than to write it once
+/// With at most this many ranks, writing the same data for each peer takes no longer than writing it once for all
 /// (measured with 4 on 2 cores).
 inline constexpr int few_ranks = 4;
 }  // namespace detail::core

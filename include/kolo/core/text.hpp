@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sentences out of words and numbers, put together by one function: where they are wanted, nothing is fast, and much of
-// it is code.
+// Builds sentences of words and numbers with one function: speed does not matter there, and code size does.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -13,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
-/// Text, or a whole number. Refers to text that has to outlive it.
+/// Text, or a whole number. Refers to text that must outlive it.
 struct word {
   const char* text = nullptr;     ///< null: a number
   unsigned long long number = 0;  ///< else the length of the text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Room for a value that is not there yet.
+// Storage for a value that does not exist yet.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -8,8 +8,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::core {
 
-/// Of a trivially copyable T, which need not have a default constructor, or an assignment; memcpy begins the life of
-/// what is in it, or `put`.
+/// For a trivially copyable T, which need not have a default constructor or an assignment; memcpy or `put` starts the
+/// value's lifetime.
 template <class T>
 union uninitialized {
   KOLO_HOST_DEVICE uninitialized() {}
