@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A file descriptor that closes itself, and what a failed system call throws.
+// A file descriptor that closes itself, and the error thrown for a failed system call.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -21,7 +21,7 @@ inline bool is_exhausted(int code) {
                     {what, ": ", std::generic_category().message(code)});
 }
 
-/// The same file behind a number that is nobody's input or output. -1, and `errno` says why: no number is left.
+/// Moves the file to a number above standard input, output and error. -1, with `errno` set: no number is left.
 [[gnu::cold, gnu::noinline]] inline int above_standard(int fd) noexcept {
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   const int failed = errno;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An eventcount: a rank waits until another one notifies it; a futex, and a flag that says whether anybody waits.
+// An eventcount: a rank waits until another one notifies it; a futex, and a flag that is set while a rank waits.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -19,18 +19,18 @@ namespace kolo::inline KOLO_ABI::detail::os {
 /// One waiter, many notifiers; lies in memory that all of them share (also between processes). Source: the eventcount
 /// of Vyukov, and folly's.
 ///
-/// The waiter prepares to wait, polls once more, and waits. A notifier publishes, then looks whether there is a waiter.
-/// Both have a sequentially consistent fence in between, so either the waiter's last poll sees what was published, or
-/// the notifier sees that somebody waits: no wake-up is lost.
+/// The waiter prepares to wait, polls once more, and waits. A notifier publishes, then checks whether there is a
+/// waiter. Both have a sequentially consistent fence in between, so either the waiter's last poll sees the published
+/// data, or the notifier sees the waiter: no wake-up is lost.
 class eventcount {
  public:
-  /// Between whatever was published and `notify`.
+  /// Called between publishing and `notify`.
   static void fence_before_notify() { fence(); }
   void notify() {
     if (has_waiter_.load(std::memory_order_relaxed) != 0) notify_all();
   }
 
-  /// Whether anybody waits or not: for a failure that must reach everybody.
+  /// Also if no rank waits: for a failure that every rank must get.
   void notify_all() {
     has_waiter_.store(0, std::memory_order_relaxed);
     epoch_.fetch_add(1, std::memory_order_seq_cst);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Before fork: the threads that a child would miss. Those that only wait for work are ended; the others are counted.
+// Before fork: the threads that a child would miss. Threads that only wait for work are ended; the others are counted.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -22,14 +22,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
-/// How many threads the process has besides the calling one, and the name of one of them. Without /proc: none are
-/// known.
+/// The number of threads besides the calling one, and the name of one of them. Without /proc: none are known.
 struct other_threads {
   int count = 0;
   std::string name{};
 };
 
-/// What `/proc/self/task/<id>/<file>` says; empty when it is not there any more.
+/// The contents of `/proc/self/task/<id>/<file>`; empty if it does not exist any more.
 [[gnu::cold, gnu::noinline]] inline std::string read_of_task(const char* id, const char* file) {
   char text[1024];
   std::snprintf(text, sizeof text, "/proc/self/task/%s/%s", id, file);
@@ -38,8 +37,7 @@ struct other_threads {
   return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 
-/// A thread that has been joined may still be on its way out: the kernel says so, in the ninth field, before who joins
-/// it goes on.
+/// A joined thread may still be exiting: the kernel sets a flag in the ninth field before the joining thread continues.
 [[gnu::cold, gnu::noinline]] inline bool is_ending(const std::string& stat) {
   constexpr unsigned exiting = 4;  // PF_EXITING
   const auto rest = stat.rfind(')');
@@ -64,8 +62,8 @@ struct other_threads {
   return found;
 }
 
-/// GNU's OpenMP keeps the threads of the last parallel region, and would wait for them in a child. They come back with
-/// the next one.
+/// GNU's OpenMP keeps the threads of the last parallel region, and would wait for them in a child. The next region
+/// restarts them.
 [[gnu::cold, gnu::noinline]] inline void end_threads_of_openmp() {
   constexpr int soft = 1;  // omp_pause_resource_t
   void* const library = ::dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -74,7 +72,7 @@ struct other_threads {
     pause(soft);
   if (library) ::dlclose(library);
 }
-/// Whether qemu-user runs the program. (For /proc/self/exe it answers itself; not for this.)
+/// Whether qemu-user runs the program. (It answers for /proc/self/exe itself, but not for this path.)
 [[gnu::cold, gnu::noinline]] inline bool is_emulated_by_qemu() {
   char file[4096];
   const auto link = core::text_of({"/proc/self/task/", ::gettid(), "/exe"});
@@ -82,12 +80,12 @@ struct other_threads {
   const std::string_view path{file, length > 0 ? static_cast<std::size_t>(length) : 0};
   return path.substr(path.rfind('/') + 1).starts_with("qemu-");
 }
-/// LLVM's OpenMP, which is Intel's, the thread sanitizer and qemu-user begin anew in a child; their threads cannot be
-/// told from others.
+/// LLVM's OpenMP, which is Intel's, the thread sanitizer and qemu-user restart their threads in a child; these threads
+/// cannot be told from others.
 inline bool may_be_threads_that_know_fork() {
   return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init") || is_emulated_by_qemu();
 }
-/// Some libraries, as OpenBLAS, end theirs when the process forks.
+/// Some libraries, such as OpenBLAS, end their threads when the process forks.
 [[gnu::cold, gnu::noinline]] inline void end_threads_by_fork() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -95,7 +93,7 @@ inline bool may_be_threads_that_know_fork() {
   }
 }
 
-/// Ends what can be ended. Errors  invalid_argument: there are other threads.
+/// Ends the threads that can be ended. Errors  invalid_argument: there are other threads.
 [[gnu::cold, gnu::noinline]] inline void be_the_only_thread(const char* call) {
   constexpr std::chrono::seconds on_their_way_out{1};
   if (look_for_threads().count == 0) return;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Is that process still there? A process is named by its number and the moment it started, since numbers are used
-// again.
+// Whether a process still exists. It is identified by its number and its start time, since numbers are reused.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -24,19 +23,19 @@ struct process_id {
   friend constexpr bool operator==(const process_id&, const process_id&) = default;
 };
 
-/// What `/proc/<pid>/task/<pid>/stat` says; `found` is false when there is no such process or `hidepid` hides it,
-/// `known` when that cannot be told. (Not `/proc/<pid>/stat`, which says the same: an emulator may answer for itself
-/// when a process asks about itself. qemu-user does, with another start time than the others are told.)
+/// The contents of `/proc/<pid>/task/<pid>/stat`; `found` is false if there is no such process or `hidepid` hides it,
+/// `known` is false if that cannot be determined. (Not `/proc/<pid>/stat`, which has the same fields: an emulator may
+/// answer for itself when a process reads its own. qemu-user does, with another start time than other processes get.)
 struct process_status {
   bool known = false, found = false;
   char state = '?';
   std::int32_t parent = 0;
-  std::int32_t threads = 0;  ///< that are left; of one whose main thread has ended, that one is a zombie and counted
+  std::int32_t threads = 0;  ///< remaining ones; an ended main thread is a zombie and counted
   std::uint64_t start_time = 0;
 };
 
-/// For who has no descriptor to spare: what paths tell. There are two links to a directory of threads, and one more for
-/// each; a zombie has no program.
+/// Used if no descriptor is left: only examines paths. A directory of threads has two links, and one more for each
+/// thread; a zombie has no program.
 [[gnu::cold, gnu::noinline]] inline process_status status_by_paths(std::int32_t pid) noexcept {
   process_status status;
   char path[64], first;
@@ -54,7 +53,7 @@ struct process_status {
   return status;
 }
 
-/// Allocates nothing. The start time is 0 where there is no descriptor to read it by.
+/// Allocates nothing. The start time is 0 if there is no descriptor to read it with.
 [[gnu::cold, gnu::noinline]] inline process_status read_status(std::int32_t pid) noexcept {
   process_status status;
   char text[1024];  // the name in parentheses, which may hold anything, is at most 64 bytes long
@@ -94,9 +93,9 @@ inline process_id this_process() noexcept {
   return {pid, read_status(pid).start_time};
 }
 
-/// Whether the process runs or could: one that has ended is dead also while its parent has not asked for its status,
-/// and one whose main thread has ended is alive as long as another thread runs. What cannot be told (no /proc, no
-/// permission, a hidden process whose number is in use) counts as alive.
+/// Whether the process runs or could: an ended one is dead even before its parent has reaped it, and one whose main
+/// thread has ended is alive as long as another thread runs. If this cannot be determined (no /proc, no permission, a
+/// hidden process whose number is in use), it counts as alive.
 inline bool is_alive(process_id process) noexcept {
   const auto status = read_status(process.pid);
   if (!status.known) return true;
@@ -105,7 +104,7 @@ inline bool is_alive(process_id process) noexcept {
   return process.start_time == 0 || status.start_time == 0 || status.start_time == process.start_time;
 }
 
-/// Whether a signal or a debugger has stopped it. False where that cannot be told.
+/// Whether a signal or a debugger has stopped it. False if that cannot be determined.
 inline bool is_stopped(process_id process) noexcept {
   const auto status = read_status(process.pid);
   return status.found && (status.state == 'T' || status.state == 't') &&

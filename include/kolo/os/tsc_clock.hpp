@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// CLOCK_MONOTONIC for those who read it often: the processor's counter, which the clock itself sets from time to time.
+// CLOCK_MONOTONIC for frequent reads: the processor's counter, calibrated by the clock itself from time to time.
 #pragma once
 
 #include <kolo/os/descriptor.hpp>
@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::os {
 
-/// What this processor counts with, and the clock that it is set by.
+/// The processor's counter, and the clock that calibrates it.
 struct processor_counter {
   static std::uint64_t count() {
 #if defined(__x86_64__)
@@ -27,7 +27,7 @@ struct processor_counter {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-  /// The kernel watches whether the counters of all cores agree, and go on at one rate.
+  /// The kernel checks that the counters of all cores agree, and run at one rate.
   static bool is_a_clock() {
 #if defined(__x86_64__)
     const descriptor file{
@@ -40,11 +40,11 @@ struct processor_counter {
   }
 };
 
-/// Nanoseconds of CLOCK_MONOTONIC, within some hundred; may go back by as much. That clock itself is asked at first,
-/// then every few microseconds, and in the end every second, so errors do not grow; and always where the kernel does
-/// not take the counter for a clock.
-/// Cost  of a reading: that of the counter, which waits for nothing that is under way; less than half of what asking
-///       the clock takes.
+/// Nanoseconds of CLOCK_MONOTONIC, accurate to a few hundred; may go back by as much. The clock itself is read at
+/// first, then every few microseconds, and eventually every second, so errors do not grow; and always if the kernel
+/// does not use the counter as its clock.
+/// Cost  of a read: that of the counter, which does not wait for instructions in flight; less than half of reading the
+///       clock.
 template <class Counter>
 class clock_from {
  public:
@@ -58,9 +58,9 @@ class clock_from {
  private:
   static constexpr std::uint64_t first = std::uint64_t{1} << 14,
                                  longest = std::uint64_t{1} << 31;  // times a rate below 2^33: no more than 64 bits
-  static constexpr std::uint64_t at_once = 1 << 11;                 // nobody interrupted
+  static constexpr std::uint64_t at_once = 1 << 11;                 // not interrupted
 
-  /// Trusts what it has measured for twice as long as it has measured.
+  /// Trusts a rate for twice the interval over which it was measured.
   [[gnu::cold, gnu::noinline]] std::int64_t set() {
     static const bool usable = Counter::is_a_clock();
     const auto before = Counter::count();
