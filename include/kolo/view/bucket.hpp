@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Many tensors seen as one vector: what others copy into a fusion buffer.
+// Many tensors seen as one vector, where other libraries copy them into a fusion buffer.
 #pragma once
 
 #include <kolo/view/view.hpp>
@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::view {
 
-/// Tensors whose number is known at run time: a span (or a vector...) of views, of vectors, of matrices.
+/// A list of tensors whose number is known at run time: a span (or a vector...) of views, of vectors, of matrices.
 template <class X>
 concept ListOfViews = !ViewLike<X> && requires(std::remove_reference_t<X> & list) {
   requires std::is_pointer_v<decltype(list.data())>;
@@ -48,7 +48,7 @@ struct bucket_of {
   using type = std::conditional_t<is_const, const T, T>;
 };
 
-/// Whether a part names its tensors, or only refers to them.
+/// Whether a part refers to tensors that outlive the call.
 template <class X>
 inline constexpr bool outlives_call = Borrowed<X>;
 template <ListOfViews X>
@@ -68,19 +68,19 @@ struct is_bucket<bucket<T, S>> : std::true_type {};
 struct no_element;
 template <class... Part>
 inline constexpr bool one_bucket = sizeof...(Part) == 1 && (is_bucket<std::remove_cvref_t<Part>>::value && ...);
-/// What a bucket is made of; and what somebody took for that. Another bucket is neither: it is copied.
+/// The valid arguments of a bucket; and invalid ones. Another bucket is neither: it is copied.
 template <class... Part>
 concept BucketParts = sizeof...(Part) > 0 && !one_bucket<Part...> && (BucketPart<Part> && ...);
 template <class... Part>
 concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
 }  // namespace detail::view
 
-/// `bucket all{w1, b1, w2, b2}`: the elements of the tensors, one tensor after the other, where they are. `bucket
-/// many{std::span{views}}`: the same for a list. Tensors may be anything that is a view; empty ones do no harm.
+/// `bucket all{w1, b1, w2, b2}`: the elements of the tensors, one tensor after the other, in place. `bucket
+/// many{std::span{views}}`: the same for a list. A tensor may be any view; empty ones do no harm.
 ///
-/// It keeps a table of contiguous runs, which copies share; making it allocates, using it does not. The tensors must
-/// outlive it and must not be resized, and where the bucket is written, none is in it twice. (A strided tensor makes as
-/// many entries as it has runs.)
+/// It keeps a table of contiguous runs, which copies share; construction allocates, use does not. The tensors must
+/// outlive it and must not be resized, and if the bucket is written, none is in it twice. (A strided tensor takes one
+/// entry per run.)
 template <class T, memory_space S>
 class bucket {
   static_assert(!std::is_same_v<T, detail::view::no_element>,
@@ -107,7 +107,7 @@ class bucket {
     runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
   }
 
-  /// Elements of all tensors together; 0 where it was moved from.
+  /// Elements of all tensors together; 0 if it was moved from.
   std::size_t size() const { return !runs_ || runs_->empty() ? 0 : runs_->back().first + runs_->back().count; }
 
   /// Elements [first, first + count) as a bucket of its own. Allocates.

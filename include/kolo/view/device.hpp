@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Views of elements in a device's memory: only where they are, so that nothing of CUDA is needed to say it.
+// Views of elements in a device's memory: addresses only, so they need nothing of CUDA.
 #pragma once
 
 #include <kolo/view/strided.hpp>
@@ -10,8 +10,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `device_span<float> g{pointer, count}`: contiguous elements in the memory of a device. It models View; what its runs
-/// point to must not be read or written by the host.
+/// `device_span<float> g{pointer, count}`: contiguous elements in the memory of a device. It models View; the host must
+/// not read or write the memory of its runs.
 template <class T>
 class device_span {
   static_assert(Element<std::remove_const_t<T>>, "kolo::device_span: an element must be trivially copyable");

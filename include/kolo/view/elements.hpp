@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Elements whose type is known at run time only: where they are, how many, and of which of the usual types, or of how
-// many bytes each.
+// Elements whose type is known at run time only: their address, their number, and their type by name, or their size in
+// bytes.
 #pragma once
 
 #include <kolo/view/view.hpp>
@@ -14,7 +14,7 @@
 namespace kolo::inline KOLO_ABI {
 
 /// The element types that MPI, NCCL and c10d have in common with kolo, by name. `boolean`: a byte that is 0 or 1.
-/// `opaque`: so many bytes each, whatever they are.
+/// `opaque`: any bytes, with a given number per element.
 enum class element_type : std::uint8_t {
   opaque,
   boolean,
@@ -35,7 +35,7 @@ enum class element_type : std::uint8_t {
   complex128  ///< two doubles
 };
 
-/// Bytes of an element; 0 of `opaque`, which does not say it, and of what is no type.
+/// Bytes of an element; 0 for `opaque`, which does not specify it, and for values that are no type.
 constexpr std::size_t size_of(element_type type) {
   using enum element_type;
   switch (type) {
@@ -68,12 +68,12 @@ constexpr std::string_view name(element_type type) {
 }
 
 /// elements{pointer, count, type}     contiguous elements of a type that is known at run time
-/// elements{pointer, count, bytes}    of so many bytes each, whatever they are
+/// elements{pointer, count, bytes}    of this many bytes each, of any type
 ///
-/// A view in the host's memory, for every collective; read-only where the pointer is to const. All views of a call say
-/// the same type. A rank whose view does not matter (the output of a reduce elsewhere than on the root) gives {nullptr,
-/// 0, type}. The elements of an operator that is known by its name (`kolo::reduction`) need a type; those of a
-/// `kolo::by_kernel` may be opaque.
+/// A view in the host's memory, for every collective; read-only if the pointer is to const. All views of a call have
+/// the same type. A rank whose view does not matter (the output of a reduce on other ranks than the root) passes
+/// {nullptr, 0, type}. The elements of an operator that is known by its name (`kolo::reduction`) need a type; those of
+/// a `kolo::by_kernel` may be opaque.
 template <class X = detail::view::unknown_element>
 class elements {
   using pointer = std::conditional_t<std::is_const_v<X>, const void*, void*>;
@@ -89,9 +89,9 @@ class elements {
   constexpr pointer data() const { return data_; }                ///< where they lie
   constexpr std::size_t size() const { return count_; }           ///< how many elements
   constexpr std::size_t element_bytes() const { return bytes_; }  ///< bytes of one
-  constexpr kolo::element_type type() const { return type_; }     ///< `opaque` where it was not said
+  constexpr kolo::element_type type() const { return type_; }     ///< `opaque` if not given
 
-  /// The same without its type.
+  /// The same as untyped memory.
   memory erased() const {
     return {.base = static_cast<std::byte*>(const_cast<void*>(data_)), .count = count_, .element_bytes = bytes_};
   }

@@ -43,11 +43,11 @@ class float16 {
   }  // NOLINT(google-explicit-constructor): exact
 
 #if defined(__F16C__) || KOLO_CHOOSES_VECTORS
-  /// Eight at a time, by the processor, which differs in nothing but the payload of a NaN that is widened.
+  /// Eight at a time, by the processor; differs only in the payload of a NaN that is widened.
   KOLO_TARGET("f16c") static void widen_eight(float* to, const std::byte* from) {
     detail::view::eight_halves halves;
     std::memcpy(&halves, from, sizeof halves);
-    detail::view::eight_floats wide;  // clang, if it knew where these come from, would compare halves, one by one
+    detail::view::eight_floats wide;  // else clang, seeing their origin, would compare halves one by one
     __asm__("vcvtph2ps {%1, %0|%0, %1}" : "=x"(wide) : "x"(halves));
     std::memcpy(to, &wide, sizeof wide);
   }
@@ -69,10 +69,10 @@ class float16 {
   KOLO_HOST_DEVICE static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   KOLO_HOST_DEVICE static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-  // Fraction and exponent move to the top of a float's range, 2^112 times too large, where the exponent of infinity and
-  // NaN means the same. A subnormal gets a leading one that it has not, as 2^-14, and half its size: without them it is
-  // the smaller one. (A float that is subnormal, too, would be simpler, but may be slow, or taken for zero. Constant
-  // expressions compute no NaN.)
+  // Moves fraction and exponent to the top of a float's range, 2^112 times too large, where the exponent of infinity
+  // and NaN has the same meaning. A subnormal gets a leading one that it does not have, as 2^-14, and half its size:
+  // without them it is the smaller one. (A float that is subnormal, too, would be simpler, but may be slow, or flushed
+  // to zero. Constant expressions compute no NaN.)
   KOLO_HOST_DEVICE static constexpr float widen(std::uint16_t half) {
     const std::uint32_t upper = std::uint32_t{half} << 16;
     if (__builtin_is_constant_evaluated() && (upper & 0x7fffffffU) > 0x7c000000U) return float_of(upper | 0x7fc00000U);
@@ -81,10 +81,11 @@ class float16 {
     return float_of(bits_of(subnormal < normal ? subnormal : normal) | (upper & 0x80000000U));
   }
 
-  // The processor rounds: when 2^13 times the power of two in x is added, or 2^-1 if that is more, a float's last bit
-  // is worth that of the half. Then the half's fraction, with its leading one, is at the bottom of the sum, and its
-  // exponent 13 bits above its place, but for a constant that 0x800 makes up for. From 2^16 on all is infinite. (The
-  // shift at the end is for g++, which would otherwise do the last steps in 16 bits, and shuffle before each of them.)
+  // The processor rounds: after adding 2^13 times the power of two in x, or 2^-1 if that is more, a float's last bit
+  // has the weight of the half's last bit. Then the half's fraction, with its leading one, is at the bottom of the sum,
+  // and its exponent 13 bits above its place, except for a constant that 0x800 corrects. From 2^16 on the result is
+  // infinite. (The shift at the end is for g++, which would otherwise do the last steps in 16 bits, and shuffle before
+  // each of them.)
   KOLO_HOST_DEVICE static constexpr std::uint16_t narrow(float x) {
     const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
     const std::uint32_t infinite = all_if(static_cast<std::int32_t>(magnitude) > 0x477fffff);

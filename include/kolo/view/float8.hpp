@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The two formats of eight bits in which accelerators store numbers with a fraction (OCP 8-bit floating point): element
-// types that are stored and sent; arithmetic happens in float.
+// The two 8-bit floating-point formats of accelerators (OCP 8-bit floating point): element types that are stored and
+// sent; arithmetic happens in float.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -10,8 +10,8 @@
 namespace kolo::inline KOLO_ABI {
 
 /// 1 bit of sign, `Exponent` bits of exponent, the rest fraction; `Greatest`: the bits of the greatest number. Widening
-/// is implicit and exact. Narrowing is explicit, rounds to nearest, ties to even, and saturates: what is too large
-/// becomes the greatest number. A NaN becomes the one whose bits are all set but the sign's.
+/// is implicit and exact. Narrowing is explicit, rounds to nearest, ties to even, and saturates: larger values become
+/// the greatest number. A NaN becomes the one whose bits are all set except the sign.
 template <int Exponent, std::uint8_t Greatest>
 class float8 {
   static constexpr int fraction = 7 - Exponent, bias = (1 << (Exponent - 1)) - 1, dropped = 23 - fraction;
@@ -34,11 +34,11 @@ class float8 {
   static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-  /// A float in which one bit of fraction stands for the least number of this format.
+  /// A float whose last fraction bit has the weight of this format's least number.
   static constexpr float aligned = float_of((rebias + 1 + static_cast<std::uint32_t>(dropped)) << 23);
   static constexpr float least = float_of((rebias + 1 - static_cast<std::uint32_t>(fraction)) << 23);
 
-  /// By masks: no compiler makes vector instructions where floating-point arithmetic is behind a condition.
+  /// By masks: no compiler vectorises floating-point arithmetic under a condition.
   static constexpr std::uint32_t choose(bool first, std::uint32_t a, std::uint32_t b) {
     const std::uint32_t mask = 0U - static_cast<std::uint32_t>(first);
     return (a & mask) | (b & ~mask);

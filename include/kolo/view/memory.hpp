@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A view without its types: where elements lie, for code that only moves bytes.
+// A type-erased view: the places of elements, for code that only moves bytes.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -9,10 +9,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Whose memory elements lie in. A view or a transport says so in its type, as `static constexpr memory_space space`.
+/// Whose memory elements lie in. A view or a transport declares it in its type, as `static constexpr memory_space
+/// space`.
 enum class memory_space { host, device };
 
-/// The host's, where a type says nothing.
+/// The host's by default.
 template <class X>
 inline constexpr memory_space space_of = memory_space::host;
 template <class X>
@@ -21,22 +22,22 @@ template <class X>
   }
 inline constexpr memory_space space_of<X> = X::space;
 
-/// Contiguous elements: how many there are from `data` on.
+/// Contiguous elements: `count` of them from `data` on.
 struct contiguous_run {
   std::byte* data;
   std::size_t count;
 };
 
-/// A view whose types are forgotten. Constness is forgotten too: whoever holds one of an input must not write through
-/// it. Made by `erase`; it refers to the view, which has to outlive it.
+/// A type-erased view. Constness is erased too: an input must not be written through it. Made by `erase`; it refers to
+/// the view, which must outlive it.
 struct memory {
-  std::byte* base = nullptr;  ///< the first element, where all are contiguous
+  std::byte* base = nullptr;  ///< the first element, if all are contiguous
   std::size_t count = 0;      ///< elements
   std::size_t element_bytes = 1;
   contiguous_run (*find)(const void* view,
                          std::size_t element) =
       nullptr;                 ///< the run that begins at an element; null: all are contiguous
-  const void* view = nullptr;  ///< what `find` is called with
+  const void* view = nullptr;  ///< the first argument of `find`
 
   /// The contiguous elements that begin at `element`, which must be less than `count`.
   contiguous_run at(std::size_t element) const {
@@ -45,7 +46,7 @@ struct memory {
 };
 
 namespace detail::view {
-/// None in common. Of views that are not contiguous only the trivial cases are seen.
+/// No common element. For views that are not contiguous only the trivial cases are detected.
 inline bool apart(const memory& a, const memory& b) {
   if (a.find || b.find || a.count == 0 || b.count == 0) return true;
   const auto *a_end = a.base + a.count * a.element_bytes, *b_end = b.base + b.count * b.element_bytes;

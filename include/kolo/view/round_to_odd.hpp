@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rounding in two steps without rounding twice: to float such that a further step, to 16 bits, is still right.
+// Rounding in two steps without double rounding: to float such that a further step, to 16 bits, is still right.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -11,10 +11,10 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::view {
 
-/// Towards zero; then, if anything was lost, the last bit is set. The last bit says "and a little more" to the next
-/// rounding, so that what only looked like a tie is none.
+/// Towards zero; then, if anything was lost, the last bit is set. That bit tells the next rounding that the value is
+/// slightly larger, so that an apparent tie is none.
 KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
-  // Beyond float's range a conversion is undefined: the largest float, which is odd, stands for all that lies there.
+  // Beyond float's range a conversion is undefined: all such values become the largest float, which is odd.
   constexpr double largest = 0x1.fffffep+127;
   const double size = x < 0 ? -x : x;
   const bool beyond = size > largest && size <= 0x1.fffffffffffffp+1023;
@@ -25,7 +25,7 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
                             (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
 }
 
-/// The same of what double may not hold, which becomes a double in the same way.
+/// The same for values beyond double's range, which become a double in the same way.
 template <class Number>
 KOLO_HOST_DEVICE constexpr float round_to_odd(Number x) {
   using limits = std::numeric_limits<Number>;

@@ -16,7 +16,7 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::view {
-/// One number for each of N dimensions, of whatever integer types: `{rows, 4}`.
+/// One number for each of N dimensions, of any integer types: `{rows, 4}`.
 template <int N>
 class per_dimension {
  public:
@@ -38,8 +38,8 @@ class per_dimension {
 }  // namespace detail::view
 
 /// `strided<float, 2> columns{pointer, {rows, 4}, {stride, 1}}`: element (i, j) lies at pointer[i * stride + j]. The
-/// last index runs fastest. Strides count elements and may be negative, or 0 where nothing is written; inner dimensions
-/// that lie side by side are one run.
+/// last index runs fastest. Strides count elements and may be negative, or 0 if nothing is written; contiguous inner
+/// dimensions are one run.
 template <class T, int N, memory_space S = memory_space::host>
 class strided {
   static_assert(Element<std::remove_const_t<T>>, "kolo::strided: an element must be trivially copyable");
@@ -84,7 +84,7 @@ class strided {
   T* data_;
   detail::view::per_dimension<N> strides_, extents_;
   std::size_t size_ = 1;
-  std::size_t run_ = 1;  // elements that lie side by side: dimensions outer_, outer_ + 1, ... together
+  std::size_t run_ = 1;  // contiguous elements: dimensions outer_, outer_ + 1, ... together
   int outer_ = N;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where the elements of a tensor are: the concept of a view, what is taken for one, and how a view loses its types.
+// The concept of a view of a tensor's elements, the types that convert to one, and its type erasure.
 #pragma once
 
 #include <kolo/view/element.hpp>
@@ -22,7 +22,7 @@ struct is_span : std::false_type {};
 template <class T>
 struct is_span<std::span<T>> : std::true_type {};
 
-/// Some views are trivially copyable, but what they refer to means nothing to another rank.
+/// Some views are trivially copyable, but their pointers mean nothing to another rank.
 template <class T>
 concept RefersElsewhere = is_span<T>::value || requires(const T x) {
   requires is_span<decltype(x.run(std::size_t{}))>::value;
@@ -56,15 +56,15 @@ concept UntypedView = requires(const V view) {
   { view.erased() } -> std::same_as<memory>;
 };
 
-/// A view says where elements are, and owns none of them: it knows its elements, counts them, and enumerates contiguous
-/// runs of them. `element_type` is const if they must not be written. Models: `std::span`, `kolo::strided`,
+/// A view refers to elements, and owns none of them: it has an element type, counts its elements, and enumerates
+/// contiguous runs of them. `element_type` is const if they must not be written. Models: `std::span`, `kolo::strided`,
 /// `kolo::bucket`.
 ///
-/// | law         | says |
-/// |-------------|------|
+/// | law         | meaning |
+/// |-------------|---------|
 /// | in order    | for i < size(), run(i) is not empty and begins with element i |
 /// | to the end  | run(i).size() <= size() - i, and element i + k of the view is run(i)[k] |
-/// | cheap copy  | a copy shows the same elements; making it copies none |
+/// | cheap copy  | a copy refers to the same elements; making it copies none |
 /// | at rest     | as long as the elements stay where they are, so do the runs |
 template <class V>
 concept View = std::copyable<V> && detail::view::KnowsItsElements<V> && detail::view::CountsElements<V> &&
@@ -72,7 +72,7 @@ concept View = std::copyable<V> && detail::view::KnowsItsElements<V> && detail::
 
 namespace detail::view {
 
-/// `data()` and `size()`, which promise that elements lie side by side.
+/// `data()` and `size()`, which imply contiguous elements.
 template <class X>
 concept HasDataAndSize = requires(X& x) {
   requires std::is_pointer_v<decltype(x.data())>;
@@ -80,7 +80,7 @@ concept HasDataAndSize = requires(X& x) {
   static_cast<std::size_t>(x.size());
 };
 
-/// ... but in a part of a matrix, as Eigen has them, there may be gaps between columns, or between elements.
+/// ... but in a part of a matrix, such as Eigen's, there may be gaps between columns, or between elements.
 template <class X>
 concept MayHaveGaps = requires(X& x) {
   x.outerSize(), x.innerSize(), x.outerStride(), x.innerStride();
@@ -88,8 +88,8 @@ concept MayHaveGaps = requires(X& x) {
   requires !(X::IsVectorAtCompileTime && X::InnerStrideAtCompileTime == 1);
 };
 
-/// An mdspan, whoever's it is (the standard library's, its reference implementation's, CCCL's), whose elements lie at
-/// constant distances from a pointer, as they are: its accessor computes none.
+/// Any mdspan (the standard library's, its reference implementation's, CCCL's) whose elements lie at constant distances
+/// from a pointer, unmodified: its accessor computes none.
 template <class X>
 concept LikeMdspan = requires(const X& x) {
   requires X::is_always_strided() && X::rank()
@@ -149,7 +149,7 @@ constexpr auto as_view(T (&array)[N]) {
   else return std::span<element>{array};
 }
 
-/// A view, or what can be seen as one. It never stands for an operator, even if it can be called, as matrices can.
+/// A view, or a type that `as_view` converts. It is never an operator, even if it can be called, as matrices can.
 template <class X>
 concept ViewLike = requires(std::remove_reference_t<X>& x) {
   { kolo::as_view(x) } -> View;
@@ -160,7 +160,7 @@ template <ViewLike X>
 using view_of = decltype(kolo::as_view(std::declval<std::remove_reference_t<X>&>()));
 
 namespace detail::view {
-/// The elements of a view from element i on that lie side by side.
+/// The contiguous elements of a view from element i on.
 template <class V>
 auto run_of(const V& view, std::size_t i) {
   if constexpr (ContiguousView<V>) return view.subspan(i);
@@ -172,17 +172,17 @@ auto run_of(const V& view, std::size_t i) {
 template <ViewLike X>
 using view_element_t = std::remove_const_t<typename view_of<X>::element_type>;
 
-/// A view, or what can be seen as one, whose elements may be written.
+/// A view, or a type that `as_view` converts, whose elements may be written.
 template <class X>
 concept WritableViewLike = ViewLike<X> && !std::is_const_v<typename view_of<X>::element_type>;
 
-/// Whether the elements outlive the expression: it names something, or is a view, which owns nothing.
+/// Whether the elements outlive the expression: it is an lvalue, or a view, which owns nothing.
 template <class X>
 concept Borrowed = ViewLike<X> &&
     (std::is_lvalue_reference_v<X> || View<std::remove_cvref_t<X>> || detail::view::MayHaveGaps<X> ||
      detail::view::LikeMdspan<std::remove_cvref_t<X>> || std::ranges::enable_borrowed_range<std::remove_cvref_t<X>>);
 
-/// The view without its types. `view` has to outlive the result and must not move meanwhile.
+/// Type-erases a view. `view` must outlive the result and must not move meanwhile.
 template <View V>
 memory erase(const V& view) {
   memory m{.count = view.size(), .element_bytes = sizeof(typename V::element_type)};
