@@ -13,13 +13,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
-/// Where integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and not narrower
-/// than int.
+/// The type in which integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and
+/// not narrower than int.
 template <std::integral T>
 using wrapping =
     typename std::conditional_t<(sizeof(T) > sizeof(int)), std::make_unsigned<T>, std::type_identity<unsigned>>::type;
 
-/// float and double, whose bits can be worked on as an integer of the same size.
+/// float and double, whose bits can be processed as an integer of the same size.
 template <class T>
 concept HasFloatBits = std::floating_point<T> &&(sizeof(T) == 4 || sizeof(T) == 8) && std::numeric_limits<T>::is_iec559;
 
@@ -33,7 +33,7 @@ KOLO_HOST_DEVICE constexpr float_bits<T> all_if(bool condition) {
   else return __builtin_bit_cast(float_bits<T>, condition ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
 }
 
-/// Other numbers with a fraction: long double, and those of one or two bytes, which are recognised by what they can do
+/// Other floating-point types: long double, and those of one or two bytes, which are recognised by their conversions
 /// and compared as floats.
 template <class T>
 concept OtherFloat = std::floating_point<T> ||
@@ -42,9 +42,9 @@ concept OtherFloat = std::floating_point<T> ||
 template <OtherFloat T>
 using compared_as = std::conditional_t<std::floating_point<T>, T, float>;
 
-// Both orders are asked for: where a and b are equal, they are the same, or zeros whose signs are or-ed (and-ed: the
-// larger one). With a NaN, neither comparison holds. What is left is no bits, all of which are set when the one comes
-// off again that was added before.
+// Compares both ways: if a and b are equal, they are the same, or zeros, whose signs are or-ed (and-ed for the larger
+// one). With a NaN, neither comparison holds: the masks leave no bits, and subtracting the 1 that was added before sets
+// all of them.
 template <class T>
 KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
@@ -73,8 +73,7 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   }
 }
 
-/// What an element is divided by: a number of its components' kind (as std::complex has it), a float, or one of its own
-/// kind.
+/// The type that an element is divided by: its component type (as of std::complex), float, or its own type.
 template <class T>
 struct divisor : std::type_identity<T> {};
 template <class T>
@@ -95,15 +94,15 @@ concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T
   { x / n } -> view::ConvertsTo<T>;
 };
 
-/// Numbers for which the built-in operators know their identities.
+/// Numbers for which the built-in operators have identities.
 template <class T>
 concept Number = std::is_arithmetic_v<T> || accumulate_in_float<T>;
 
-/// T itself, or what stands for it in questions about its range.
+/// T itself, or the type that has T's range.
 template <Number T>
 using range_type = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
-/// The least value: minus infinity, where there is one; and its counterpart.
+/// The least value: minus infinity, if there is one; and its counterpart.
 template <Number T>
 KOLO_HOST_DEVICE constexpr T least() {
   using limits = std::numeric_limits<range_type<T>>;

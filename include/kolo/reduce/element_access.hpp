@@ -32,7 +32,7 @@ void store(std::byte* to, std::size_t i, const T& x) {
   std::memcpy(to + i * sizeof(T), &x, sizeof(T));
 }
 
-/// A number of another type; the way from one type of 16 bits to something else leads through float. `void`: as it is.
+/// Converts to another number type; a conversion between two 16-bit types goes through float. `void`: unchanged.
 template <class To, class From>
 constexpr auto to(const From& x) {
   if constexpr (std::is_void_v<To>) return x;
@@ -41,15 +41,15 @@ constexpr auto to(const From& x) {
   else return static_cast<To>(x);
 }
 
-/// Two neighbours. Of 16 bits each, they are read and written as one number of 32: then to widen and to narrow takes
+/// Two neighbours. If of 16 bits each, they are read and written as one number of 32: then widening and narrowing takes
 /// shifts and masks, but no shuffling.
 template <class T>
 struct two {
   T low, high;
 };
 
-/// What a float is kept as that stands for an element of 16 bits until all is combined: of every `pairs` pairs, first
-/// the low ones, then the high ones. No shuffling here either.
+/// How a float that represents a 16-bit element is stored until all is combined: of every `pairs` pairs, first the low
+/// ones, then the high ones. This needs no shuffling either.
 class unzipped {
  public:
   static constexpr std::size_t pairs = 32;
@@ -89,7 +89,8 @@ void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x)
   }
 }
 
-/// Where an element without a neighbour is, the last one: unzipped, in a place that only a whole chunk would use.
+/// The index of an element without a neighbour, the last one: if unzipped, in a place that only a whole chunk would
+/// use.
 template <class T>
 constexpr std::size_t lone_index(std::size_t i) {
   return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i;
@@ -101,7 +102,7 @@ struct eight {
   float x[8];
 };
 
-/// Through a vector: what several narrower stores have written, a processor does not pass on to a wider load.
+/// Through a vector: a processor does not forward several narrower stores to a wider load.
 inline void copy_eight(void* to, const void* from) {
   eight::vector x;
   std::memcpy(&x, from, sizeof x);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The border between typed operators and the executor, which knows bytes only: one kernel per element type and
+// The boundary between typed operators and the executor, which handles only bytes: one kernel per element type and
 // operator.
 #pragma once
 
@@ -13,41 +13,41 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Elements to be combined: as they are in memory, or as they travel.
+/// Elements to be combined: in the format of memory, or of the wire.
 struct source {
   const std::byte* data;
   bool on_wire;
 };
 
-/// All that an executor knows of an element type and an operator. No function minds where its arguments are aligned.
-/// Long loops use what vector instructions the processor has (`vectors` in loops.hpp), and the result shows neither
-/// that nor alignment nor length.
+/// All that an executor knows of an element type and an operator. No function requires aligned arguments. Long loops
+/// use the vector instructions that the processor has (`vectors` in loops.hpp); the result depends neither on that nor
+/// on alignment or length.
 struct kernel {
   std::size_t element_bytes = 1, wire_bytes = 1;  ///< per element: in memory, and on the wire
-  const void* op = nullptr;                       ///< the operator, which has to outlive the kernel
+  const void* op = nullptr;                       ///< the operator, which must outlive the kernel
 
   /// dst[i] = (s0[i] op s1[i]) op s2[i] ..., of n >= 1 sources in this order; then, once, `op.finish(x, finish_size)`
-  /// if finish_size > 0 and there is such a thing. Partial results are not rounded. `dst` gets elements as they are in
-  /// memory; it may be one of the sources that are, and must otherwise not overlap any. Null where nothing is combined.
+  /// if finish_size > 0 and the operator has it. Partial results are not rounded. `dst` gets elements in memory format;
+  /// it may be one of the sources in that format, and must otherwise not overlap any. Null if nothing is combined.
   void (*combine)(const void* op, std::byte* dst, const source* sources, int n, std::size_t count,
                   int finish_size) = nullptr;
 
-  /// wire[i] = from[i] as it travels, and rounded[i] = wire[i] as it is in memory, so that this rank goes on with what
-  /// the others get. `rounded` may be `from`, or null. Null where elements travel as they are: copy them.
+  /// wire[i] = from[i] in wire format, and rounded[i] = wire[i] in memory format, so that this rank continues with the
+  /// values that the others get. `rounded` may be `from`, or null. Null if elements travel unconverted: copy them.
   void (*to_wire)(std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) = nullptr;
   void (*from_wire)(std::byte* dst, const std::byte* wire, std::size_t count) = nullptr;
 
-  bool finishes = false;        ///< whether `finish_size` means anything
-  bool finishes_alone = false;  ///< also where there is one rank, and nothing to combine
+  bool finishes = false;        ///< whether `finish_size` has an effect
+  bool finishes_alone = false;  ///< also with one rank, and nothing to combine
   bool commutes = false;        ///< `combine` may take s1[i] op s0[i] for s0[i] op s1[i]
 
-  /// The same functions for elements that the host cannot reach; known to the executor that made the kernel.
+  /// The same functions for elements that the host cannot reach; used by the executor that made the kernel.
   const void* device = nullptr;
 };
 
 namespace detail::reduce {
 
-/// The bodies of a kernel. T: element in memory; W: on the wire; A: what partial results are kept in.
+/// The bodies of a kernel. T: element in memory; W: on the wire; A: the type of partial results.
 template <class T, class Op>
 struct kernel_of {
   using W = wire_element_t<Op, T>;
@@ -85,7 +85,7 @@ struct kernel_of {
     else from_wire(dst, x.data, count);
   }
 
-  /// f(bytes_of<T> or bytes_of<W>), whichever the source is, from element `first` on.
+  /// Calls f(bytes_of<T> or bytes_of<W>), by the format of the source, from element `first` on.
   template <class F>
   static void with(const source& s, std::size_t first, F f) {
     if constexpr (std::is_same_v<T, W>) f(bytes_of<T>{s.data + first * sizeof(T)});
@@ -101,7 +101,7 @@ struct kernel_of {
     else with(s[0], first, [&](auto y) { pass<D, N - 1>(op, dst, s + 1, first, count, size, x..., y); });
   }
 
-  /// The same of 1 <= n <= N sources.
+  /// The same for 1 <= n <= N sources.
   template <class D, int N, class... X>
   static void last_pass(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count,
                         int size, bytes_of<X>... x) {
@@ -110,11 +110,11 @@ struct kernel_of {
     pass<D, N>(op, dst, s, first, count, size, x...);
   }
 
-  /// Sources in one pass: with more of them, partial results are kept and fetched less often. (Where each may be on the
+  /// Sources in one pass: with more of them, partial results are stored and loaded less often. (If each may be on the
   /// wire or not, there would be too many cases.)
   static constexpr int at_once = std::is_same_v<T, W> ? 3 : 2;
 
-  /// One pass over memory: partial results of some elements stay in L1 until all sources are in them.
+  /// One pass over memory: partial results of some elements stay in L1 until all sources are combined.
   static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count,
                            int size) {
     using P = partial_result<T, A>;
@@ -151,17 +151,17 @@ struct kernel_of {
   }
 };
 
-/// For what moves elements and combines none.
+/// The kernel of a call that moves elements and combines none.
 template <Element T>
 kernel copy_kernel() {
   return {.element_bytes = sizeof(T), .wire_bytes = sizeof(T)};
 }
-/// An executor rounds elements to their wire in a buffer of so many bytes.
+/// The size in bytes of the buffer in which an executor rounds elements to the wire type.
 inline constexpr std::size_t most_wire_bytes = 4096;
 
 }  // namespace detail::reduce
 
-/// Refers to `op`.
+/// The kernel refers to `op`.
 template <Element T, class Op>
 kernel make_kernel(const Op& op) {
   operator_check<Op, T>();

@@ -16,28 +16,28 @@
 #include <cpuid.h>
 #endif
 
-// Some users' operators cannot be vectorised, which is no reason for clang to warn about our loops. (The names of this
-// pragma and of the warning about unknown warnings are understood by both compilers.)
+// Some users' operators cannot be vectorised, about which clang must not warn in these loops. (Both compilers
+// understand the names of this pragma and of the warning about unknown warnings.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
-/// What a loop is compiled for: what the whole program is compiled for (x86-64: vectors of 128 bits), or AVX2 and F16C
-/// besides (of 256 bits; conversions of float16). All get the same bits, but for which of two NaNs an operator keeps,
-/// which is up to the compiler: there is no fused multiply-add, which rounds once where a product and a sum round
-/// twice. Hence no AVX-512, of which it is a part. (Sums of floats gain nothing by it on a Zen 4; other processors
-/// clock down.) Not compiled twice: where all is compiled for AVX2, is not optimised, or by nvcc.
+/// The instruction set of a loop: that of the whole program (x86-64: vectors of 128 bits), or AVX2 and F16C as well (of
+/// 256 bits; conversions of float16). Both give the same bits, except which of two NaNs an operator keeps, which is up
+/// to the compiler: there is no fused multiply-add, which rounds once where a product and a sum round twice. Hence no
+/// AVX-512, of which it is a part. (Sums of floats gain nothing by it on a Zen 4; other processors lower their clock.)
+/// Not compiled twice if the program is compiled for AVX2, is not optimised, or is compiled by nvcc.
 ///
-/// Where the whole program may use it (aarch64; x86-64 with -mfma), g++ does not in these loops (KOLO_UNFUSED): it
-/// would in those of one length or alignment and not in others. Only g++ 12 still does on x86-64, where members are
-/// added and subtracted by turns. clang uses it for an operator's own `a * b + c`, wherever that is compiled into,
-/// unless -ffp-contract says otherwise.
+/// If the whole program may use fused multiply-add (aarch64; x86-64 with -mfma), g++ does not in these loops
+/// (KOLO_UNFUSED): it would in those of one length or alignment and not in others. Only g++ 12 still does on x86-64, if
+/// members are alternately added and subtracted. clang uses it for an operator's own `a * b + c`, wherever that is
+/// inlined, unless -ffp-contract forbids it.
 enum class vectors { as_compiled, avx2 };
 
-/// Whether this processor, and its operating system, have the latter: found out once, before main(). Until then, and
-/// wherever a test says so, they have not.
+/// Whether this processor, and its operating system, have AVX2 and F16C: determined once, before main(). False until
+/// then, and if a test sets it.
 #if KOLO_CHOOSES_VECTORS
 inline bool has_avx2 = [] {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -47,9 +47,9 @@ inline bool has_avx2 = [] {
 inline constexpr bool has_avx2 = false;
 #endif
 
-/// f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant length:
-/// g++ -O2 makes vector instructions only of loops that need neither a remainder nor a check at run time. No compiler
-/// makes them of loops with calls, hence the attributes. Other instructions are for whole chunks.
+/// Calls f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant
+/// length: g++ -O2 vectorises only loops that need neither a remainder nor a check at run time. No compiler vectorises
+/// loops with calls, hence the attributes. Other instruction sets process whole chunks only.
 template <std::size_t Chunk, vectors Set = vectors::as_compiled, class F>
 [[gnu::always_inline]] inline void for_each_index(std::size_t count, const F f) {
   std::size_t i = 0;
@@ -72,7 +72,7 @@ inline constexpr bool in_eights = (converts_eight || Set == vectors::avx2) && st
 template <class T>
 inline constexpr bool in_twos = HalfPrecision<T> || std::same_as<T, unzipped>;
 
-/// What an accumulator A is kept as between two passes over elements of type T.
+/// The type in which an accumulator A is stored between two passes over elements of type T.
 template <class T, class A>
 using partial_result =
     std::conditional_t<std::same_as<A, float> && HalfPrecision<T> && !(converts_eight && InEights<T>), unzipped, A>;
@@ -124,8 +124,8 @@ template <vectors Set, class D, class A, class F, class... S>
     if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
 }
 
-/// Elements in a whole chunk: four vectors of 256 bits. (Not four elements or less, for which g++ would unroll the loop
-/// too soon.)
+/// Elements in a whole chunk: four vectors of 256 bits. (More than four elements, or g++ would unroll the loop too
+/// soon.)
 template <class D>
 inline constexpr std::size_t chunk = in_twos<D> ? 2 * unzipped::pairs
                                                 : std::bit_floor(128 / (sizeof(D) < 16 ? sizeof(D) : 16));
@@ -157,17 +157,17 @@ KOLO_UNFUSED KOLO_TARGET("avx2,f16c")
   transform_by<vectors::avx2, D, A>(dst, count, f, from...);
 }
 
-/// Whether that is worth its code: not where elements of one source are hardly more than copied.
+/// Whether that is worth its code: not if elements of one source are hardly more than copied.
 template <class D, class... S>
 inline constexpr bool by_chunks = KOLO_CHOOSES_VECTORS != 0 &&
                                   (sizeof...(S) > 1 || HalfPrecision<D> || (HalfPrecision<S> || ...));
 
-/// dst[i] = f(from[i]...), where f takes A (`void`: what there is) and gives something that becomes a D. `dst` may be
+/// dst[i] = f(from[i]...), where f takes A (`void`: the source types) and its result is converted to D. `dst` may be
 /// one of the sources, if their elements have the same size.
 ///
-/// Elements are copied in and out as bytes: neither their alignment nor what they were created as matters. For numbers
-/// that is as fast as it gets. An element with members becomes one block of bytes, so they are accessed one by one if
-/// it is aligned.
+/// Elements are copied in and out as bytes: neither their alignment nor their dynamic type matters. For numbers that is
+/// as fast as possible. An element with members would become one block of bytes, so such elements are accessed one by
+/// one if aligned.
 template <class D, class A = void, class F, class... S>
 KOLO_UNFUSED [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   std::size_t done = 0;

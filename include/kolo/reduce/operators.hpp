@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The operators that come with the library, the narrower wire type that is said with one, and whether one fits.
+// The library's operators, an operator with a narrower wire type, and the check that an operator fits its elements.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -54,8 +54,8 @@ struct product_t {
   }
 };
 
-/// The smaller one. Of floating-point numbers: -0 is less than +0, and a NaN wins and becomes the one whose bits are
-/// all set (of long double: the quiet one), so that the order of operands never shows in the bits.
+/// The smaller one. For floating-point numbers: -0 is less than +0, and a NaN wins and becomes the one whose bits are
+/// all set (for long double: the quiet one), so that the order of operands never affects the bits.
 struct min_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -110,7 +110,7 @@ struct average_t {
   }
 };
 
-/// a & b, a | b, a ^ b: of integers, and of whatever has these operators.
+/// a & b, a | b, a ^ b: for integers, and for types with these operators.
 struct bit_and_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -127,7 +127,7 @@ struct bit_and_t {
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a & b); }
 };
 
-/// a | b. Exact on integers; the identity is 0. See `bit_and_t` for what it takes.
+/// a | b. Exact on integers; the identity is 0. Takes the same types as `bit_and_t`.
 struct bit_or_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -144,7 +144,7 @@ struct bit_or_t {
   KOLO_HOST_DEVICE constexpr T operator()(const T& a, const T& b) const { return static_cast<T>(a | b); }
 };
 
-/// a ^ b. Exact on integers; the identity is 0. See `bit_and_t` for what it takes.
+/// a ^ b. Exact on integers; the identity is 0. Takes the same types as `bit_and_t`.
 struct bit_xor_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -170,8 +170,8 @@ inline constexpr bit_and_t bit_and{};  ///< a & b; see bit_and_t
 inline constexpr bit_or_t bit_or{};    ///< a | b; see bit_or_t
 inline constexpr bit_xor_t bit_xor{};  ///< a ^ b; see bit_xor_t
 
-/// An operator whose elements travel as `Wire`. Combining happens as without it; what is sent is rounded to `Wire`
-/// first.
+/// An operator whose elements travel as `Wire`. It combines as without it; elements are rounded to `Wire` before they
+/// are sent.
 template <class Wire, class Op>
 struct wired {
   using wire_element = Wire;
@@ -207,7 +207,7 @@ inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
 template <class Op, class T>
 inline constexpr bool finishes_if_it_must = !(divides<Op> || must_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
 
-/// How many elements the wire format takes together: reduce/scaled.hpp. 0: each by itself.
+/// How many elements the wire format groups: reduce/scaled.hpp. 0: no groups.
 template <class Wire>
 inline constexpr int wire_group = 0;
 template <class Wire>
@@ -223,12 +223,12 @@ inline constexpr bool wire_fits = std::same_as<Wire, T> || (0 < wire_group<Wire>
 
 }  // namespace detail::reduce
 
-/// Whether a reduction with this operator takes elements of this type. `operator_check` says why not.
+/// Whether a reduction with this operator takes elements of this type. `operator_check` explains why not.
 template <class Op, class T>
 inline constexpr bool operator_accepts = OperatorFor<Op, T> && !detail::reduce::averages_integers<Op, T> &&
                                          detail::reduce::finishes_if_it_must<Op, T> && detail::reduce::wire_fits<Op, T>;
 
-/// Compiles if `operator_accepts<Op, T>`; otherwise says why not.
+/// Compiles if `operator_accepts<Op, T>`; otherwise the error explains why not.
 template <class Op, class T>
 constexpr void operator_check() {
   static_assert(Element<T>, "kolo: an element must be trivially copyable, because its bytes are all that travels");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operators that are known at run time only: by name, on elements of a named type; or as a kernel of the user's.
+// Operators that are known at run time only: by name, on elements of a named type; or as a user's kernel.
 #pragma once
 
 #include <kolo/reduce/kernel.hpp>
@@ -18,14 +18,14 @@
 #include <type_traits>
 #include <vector>
 
-// g++ 12 takes a name in here for one that hides the operator of that name.
+// g++ 12 warns that an enumerator hides the operator of the same name.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 
 namespace kolo::inline KOLO_ABI {
 
-/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, which give 0 or 1.
-/// (MPI's MINLOC and MAXLOC are kernels of the user's.)
+/// The operators that MPI, NCCL and c10d name: those of operators.hpp, and MPI's logical ones, whose results are 0 or
+/// 1. (For MPI's MINLOC and MAXLOC write a kernel.)
 enum class reduction : std::uint8_t {
   sum,
   product,
@@ -73,7 +73,7 @@ inline constexpr logical_and_t logical_and{};
 inline constexpr logical_or_t logical_or{};
 inline constexpr logical_xor_t logical_xor{};
 
-/// Without `combine`, where the operator is not defined on T.
+/// Without `combine` if the operator is not defined on T.
 template <class T, class Op>
 kernel kernel_if_defined(const Op& op) {
   if constexpr (operator_accepts<Op, T>) return make_kernel<T>(op);
@@ -104,7 +104,7 @@ kernel kernel_on(reduction op) {
   return {};
 }
 
-/// Of bytes that are 0 or 1.
+/// The kernel for bytes that are 0 or 1.
 inline kernel kernel_on_booleans(reduction op) {
   switch (op) {
     case reduction::sum:
@@ -121,7 +121,7 @@ inline kernel kernel_on_booleans(reduction op) {
   }
 }
 
-/// A template, so that who names none generates none of them, and in compiled mode the library has them.
+/// A template, so that programs that use no names do not compile it, and in compiled mode the library has it.
 template <class Reduction>
 kernel kernel_by_name(element_type type, Reduction op) {
   switch (type) {
@@ -147,22 +147,22 @@ kernel kernel_by_name(element_type type, Reduction op) {
 
 }  // namespace detail::reduce
 
-/// The kernel of a named operator on elements of a named type. `combine` is null where there is none: bits of what is
-/// no integer, logical operators likewise, the order of complex numbers, an average of integers, anything opaque.
-/// Cost    two jumps; the first call of a program compiles some eighty loops into it (in compiled mode the library has
+/// The kernel of a named operator on elements of a named type. `combine` is null if there is none: bitwise and logical
+/// operators on other types than integers, the order of complex numbers, an average of integers, any operator on opaque
+/// elements.
+/// Cost    two jumps; the first call in a program compiles some eighty loops into it (in compiled mode the library has
 ///         them).
 template <std::same_as<reduction> Reduction>
 kernel make_kernel(element_type type, Reduction op) {
   return detail::reduce::kernel_by_name(type, op);
 }
 
-/// A function over blocks, from which `kernel()` makes a kernel that refers to this.
+/// A function over blocks, from which `kernel()` makes a kernel that refers to this object.
 ///
-/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n elements that lie side by side, as MPI_Reduce_local and
-/// LightGBM's reducers have it; `const std::byte* in`, `std::byte* inout`, which do not overlap, and of which the
-/// addresses need not be aligned. A result that lies where one of its sources does is combined there, in place, where
-/// two are combined and either it is the right one or `commutes`, which f does only if that is said; else in a copy of
-/// 16 KiB at a time.
+/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n contiguous elements, like MPI_Reduce_local and LightGBM's
+/// reducers; `const std::byte* in`, `std::byte* inout`, which do not overlap and need not be aligned. A result that
+/// replaces one of its sources is combined in place if there are two sources and it replaces the right one, or
+/// `commutes` is set, which promises that f commutes; else in a copy of 16 KiB at a time.
 template <class F>
 class block_function {
  public:
@@ -171,7 +171,7 @@ class block_function {
 
   std::size_t element_bytes() const { return bytes_; }
   bool commutes() const { return commutes_; }
-  /// Shapes: `bytes` in memory and on the wire. Errors: what f throws ends the call, and the communicator.
+  /// Shapes: `bytes` in memory and on the wire. Errors: an exception of f ends the call, and the communicator.
   kolo::kernel kernel() const {
     return {.element_bytes = bytes_,
             .wire_bytes = bytes_,
@@ -212,11 +212,11 @@ class block_function {
 };
 
 /// by_kernel{kernel [, id]}           an operator of which only a kernel is known
-/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order; a call refuses a
-///                                    kernel that says it does
+/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order; a call rejects a
+///                                    kernel whose `commutes` is set
 ///
-/// The kernel, and what it refers to, outlive the call.
-/// `id`: by which ranks notice that they combine by different ones, and in no other way; the same on all ranks.
+/// The kernel, and the objects it refers to, must outlive the call.
+/// `id`: the only means by which ranks detect that they combine by different kernels; the same on all ranks.
 template <bool Commutes = true>
 class by_kernel {
  public:

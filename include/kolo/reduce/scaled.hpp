@@ -14,13 +14,13 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::reduce {
 
-/// Neighbours that share a scale, as they are in memory.
+/// Neighbours that share a scale, in memory format.
 template <class T, int N>
 struct group {
   T x[static_cast<std::size_t>(N)];
 };
 
-/// op on each of them.
+/// Applies op to each of them.
 template <class Op>
 struct of_groups {
   static constexpr bool commutative = is_commutative<Op>;
@@ -43,7 +43,7 @@ struct of_groups {
   Op op;
 };
 
-/// The number that stands for the greatest of a group, and the nearest to a number that is not greater.
+/// The code of the greatest element of a group, and the code nearest to a number that is not greater.
 template <class Code>
 inline constexpr float greatest_code = static_cast<float>(Code::greatest());
 template <>
@@ -62,10 +62,10 @@ constexpr std::int8_t code_of<std::int8_t>(float x) {
 /// `kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average)`: floats travel in groups of N, as N codes (`std::int8_t`,
 /// `kolo::fp8_e4m3`, `kolo::fp8_e5m2`) and a scale in bfloat16: N + 2 bytes in place of 4 N.
 ///
-/// The greatest of a group becomes the greatest code, so the error of an element is at most 1/250 of it with int8, and
-/// 1/16 or 1/8 of the element itself with the others, or 2^-18 or 2^-32 of the greatest where that is more. What has
-/// been narrowed once is narrowed to the same once more. A group with a NaN or an infinity becomes NaNs; one whose
-/// greatest is less than some 2^-119 (e4m3: 2^-117, e5m2: 2^-110), zeros.
+/// The greatest element of a group gets the greatest code, so the error of an element is at most 1/250 of the greatest
+/// element with int8, and 1/16 or 1/8 of the element itself with the others, or 2^-18 or 2^-32 of the greatest if that
+/// is more. Narrowing a narrowed group again changes nothing. A group with a NaN or an infinity becomes NaNs; one whose
+/// greatest element is less than some 2^-119 (e4m3: 2^-117, e5m2: 2^-110), zeros.
 template <class Code, int N>
   requires std::same_as<Code, std::int8_t> || std::same_as<Code, fp8_e4m3> || std::same_as<Code, fp8_e5m2>
 struct scaled {
@@ -77,7 +77,7 @@ struct scaled {
   constexpr explicit scaled(const elements& e) {
     std::int32_t most = 0;  // the bits of positive floats, as integers, are in the order of the floats; NaNs are above
     for (int i = 0; i < N; ++i) {
-      const float x = e.x[i];  // nvcc's front end cannot look at the bits of an element of an array
+      const float x = e.x[i];  // nvcc's front end cannot bit_cast an array element
       const std::int32_t size = __builtin_bit_cast(std::int32_t, x) & 0x7fffffff;
       most = size > most ? size : most;
     }
