@@ -9,8 +9,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// Of what the ranks threw, what explains the rest: the first that does not merely say that another rank failed, or
-/// that one has died which threw something itself.
+/// Rethrows the exception that explains the rest: the first that does not merely report the failure of another rank, or
+/// the death of a rank that threw an exception itself.
 inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
   const auto is_of_another = [&](const error& e) {
     const auto peer = static_cast<std::size_t>(e.peer());

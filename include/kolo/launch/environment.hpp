@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the launcher announced in the environment: which rank this is, of how many, and where they are.
+// The launcher's environment variables: the number of this rank, the number of ranks, and their hosts.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -18,17 +18,17 @@ namespace kolo::inline KOLO_ABI {
 struct launched {
   int rank = 0;               ///< among all
   int size = 1;               ///< of all ranks
-  int local_rank = 0;         ///< among the ranks on this host; the same as rank where nothing else is said
-  int local_size = 1;         ///< ranks on this host; the same as size where nothing else is said
+  int local_rank = 0;         ///< among the ranks on this host; rank, if not announced
+  int local_size = 1;         ///< ranks on this host; size, if not announced
   int node_rank = 0;          ///< of the host
-  int node_count = 1;         ///< hosts; where it is not said: as if every host but the last held local_size ranks
+  int node_count = 1;         ///< hosts; if not announced: as if every host but the last held local_size ranks
   std::string launcher;       ///< "mpich", "open-mpi", "srun", "torchrun", "kolo"; empty: none
-  std::string rank_variable;  ///< the variable that said the rank
+  std::string rank_variable;  ///< the variable that announced the rank
 };
 
 namespace detail::launch {
 
-/// How a launcher calls things. Null: it does not say.
+/// The names of a launcher's variables. Null: it has none.
 struct vocabulary {
   const char *launcher, *rank, *size, *local_rank, *local_size, *node_rank, *node_count;
 };
@@ -54,7 +54,7 @@ inline std::string quoted(std::string_view name, std::string_view value) {
   return std::string{name} + " is \"" + std::string{value.substr(0, 60)} + '"';
 }
 
-/// The environment, read with suspicion. `Lookup` is called with a name and returns a C string or null.
+/// Reads and checks the environment. `Lookup` is called with a name and returns a C string or null.
 template <class Lookup>
 class environment {
  public:
@@ -73,7 +73,7 @@ class environment {
     return value;
   }
 
-  /// A number and how many of them there are: both or none.
+  /// A number and its upper bound: both or none.
   bool index(const char* name, const char* count_name, int& value, int& count) const {
     const auto v = number(name, 0), n = number(count_name, 1);
     if (!v && !n) return false;
@@ -93,8 +93,7 @@ class environment {
   const Lookup& lookup_;
 };
 
-/// The element of "2(x3),1" that belongs to a node: here 2, 2, 2, 1. Nothing when it is not such a list or is too
-/// short.
+/// The element of "2(x3),1" that belongs to a node: here 2, 2, 2, 1. Empty if it is not such a list or is too short.
 inline std::optional<int> tasks_on_node(std::string_view list, int node) {
   const auto take = [&list](int& value) {
     const auto [end, failed] = std::from_chars(list.data(), list.data() + list.size(), value);
@@ -116,7 +115,7 @@ inline std::optional<int> tasks_on_node(std::string_view list, int node) {
   return std::nullopt;
 }
 
-/// Fills in what was not said, and checks that all of it fits together.
+/// Fills in the missing numbers, and checks that all are consistent.
 inline launched completed(launched l, bool local_said, bool node_said) {
   if (!local_said) {
     l.local_rank = node_said && l.node_count > 1 ? 0 : l.rank;
@@ -158,14 +157,14 @@ launched read_environment(const environment<Lookup>& env, const vocabulary& w) {
   return l;
 }
 
-/// A task of a step has a number. So has a batch script, which is no task: it runs in a job, but in no step of it.
+/// Whether this is a task of a Slurm step. A batch script has SLURM_PROCID as well, but runs in a job and in no step.
 template <class Lookup>
 bool is_slurm_task(const environment<Lookup>& env) {
   const bool step = env.has("SLURM_STEP_ID") || env.has("SLURM_STEPID");
   return env.has("SLURM_PROCID") && (step || !(env.has("SLURM_JOB_ID") || env.has("SLURM_JOBID")));
 }
 
-/// What is said of the step counts, not what is said of the job around it.
+/// The variables of the step precede those of the job around it.
 template <class Lookup>
 launched read_slurm(const environment<Lookup>& env) {
   const auto step_or_job = [&](const char* step, const char* job) { return env.has(step) ? step : job; };
@@ -197,10 +196,9 @@ launched read_slurm(const environment<Lookup>& env) {
 
 }  // namespace detail::launch
 
-/// Reads the variables that `lookup(name)` knows (a C string or null). What the user says with KOLO_RANK and KOLO_SIZE
-/// comes first; where several launchers have left their names, then torchrun's agent, Open MPI, MPICH, who sets RANK
-/// and WORLD_SIZE, srun. Half an announcement is refused, and so is whatever is not a number: `errc::invalid_argument`,
-/// naming the variable and its value.
+/// Reads the variables that `lookup(name)` knows (a C string or null). KOLO_RANK and KOLO_SIZE come first; then, if
+/// several launchers have set their variables, torchrun's agent, Open MPI, MPICH, RANK and WORLD_SIZE, srun. Incomplete
+/// variables and values that are not numbers are rejected: `errc::invalid_argument`, naming the variable and its value.
 template <class Lookup>
 launched from_environment(const Lookup& lookup) {
   const detail::launch::environment<Lookup> env{lookup};
@@ -210,7 +208,7 @@ launched from_environment(const Lookup& lookup) {
   if (env.has("TORCHELASTIC_RUN_ID")) return detail::launch::read_environment(env, detail::launch::torchrun_words);
   if (env.announces(detail::launch::open_mpi_words))
     return detail::launch::read_environment(env, detail::launch::open_mpi_words);
-  if (env.announces(detail::launch::mpich_words) && (!slurm || env.has("MPI_LOCALRANKID")))  // srun speaks PMI too
+  if (env.announces(detail::launch::mpich_words) && (!slurm || env.has("MPI_LOCALRANKID")))  // srun sets PMI's, too
     return detail::launch::read_environment(env, detail::launch::mpich_words);
   if (env.has("RANK") && env.has("WORLD_SIZE"))
     return detail::launch::read_environment(env, detail::launch::torchrun_words);

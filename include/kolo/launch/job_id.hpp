@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A name for the job that this process belongs to: the same for all its ranks on a host, and for no job of another
-// launcher.
+// A name for the job of this process: the same for all its ranks on a host, and different for jobs of other launchers.
 #pragma once
 
 #include <kolo/launch/environment.hpp>
@@ -23,7 +22,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// A file of /proc, whose size is not known before it is read. Nothing when it may not be read.
+/// A file of /proc, whose size is not known before it is read. Empty if it cannot be read.
 inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
@@ -39,7 +38,7 @@ inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) 
   }
 }
 
-/// Does this block of NUL-terminated NAME=value strings set `name`?
+/// Whether this block of NUL-terminated NAME=value strings sets `name`.
 inline bool sets(std::string_view block, std::string_view name) {
   while (!block.empty()) {
     if (block.starts_with(name) && block.substr(name.size()).starts_with('=')) return true;
@@ -58,8 +57,8 @@ inline bool is_known_launcher(std::string_view command) {
   return std::find(std::begin(names), std::end(names), command) != std::end(names);
 }
 
-/// The process that started the ranks: the nearest ancestor that was not itself given a rank, or that does not show
-/// what it was given. In between lie shells and other wrappers, one or more per rank.
+/// The process that started the ranks: the nearest ancestor that was not given a rank itself, or whose environment
+/// cannot be read. Shells and other wrappers may lie in between, one or more per rank.
 inline os::process_id find_launcher(const std::string& rank_variable) {
   std::int32_t pid = ::getppid();
   for (;;) {
@@ -72,8 +71,9 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
   }
 }
 
-/// What the user calls the job (KOLO_JOB), or else the launcher's process, and in torchrun's words the port of the job.
-/// Distinct users and distinct containers never agree. Jobs that one process starts do, if nothing tells them apart.
+/// The user's name for the job (KOLO_JOB), or else the launcher's process, and for torchrun the port of the job.
+/// Different users and different containers never get the same name. Jobs started by one process do, if nothing
+/// distinguishes them.
 inline std::string job_name(const launched& l, const char* given = std::getenv("KOLO_JOB")) {
   struct stat pid_namespace;
   const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a newcomer joins a group of ranks that share memory: where it finds them, how it gets at their memory, and when
-// it is one of them.
+// How a newcomer joins a group of ranks that share memory: it finds them, maps their memory, and waits until it is a
+// member.
 #pragma once
 
 #include <kolo/launch/meet.hpp>
@@ -29,14 +29,14 @@ std::string meeting_place(std::string_view meeting) {
   return job_name({}, (who + '/' + std::string{meeting}).c_str());
 }
 
-/// A region of processes' memory, as newcomers are told of it: a file comes along.
+/// A region of processes' memory, as offered to newcomers: its file is sent along.
 template <class Memory>
 class offered_region {
  public:
   offered_region(const Memory& memory, std::uint64_t region) : file_{memory.fd()}, region_{region} {}
   int file() const { return file_; }
   std::uint64_t number() const { return region_; }
-  /// The memory and the region of an offer; nothing where it does not hold any more.
+  /// The memory and the region of an offer; empty if the offer is no longer valid.
   static std::optional<std::pair<Memory, std::uint64_t>> taken(admission& a) {
     return std::pair{Memory{shm::shared_mapping{std::move(a.file)}}, a.region};
   }
@@ -46,7 +46,7 @@ class offered_region {
   std::uint64_t region_;
 };
 
-/// Of threads' memory: the process has a list of what is offered.
+/// For threads' memory: the process has a list of offers.
 template <std::derived_from<shm::private_mapping> Memory>
 class offered_region<Memory> {
  public:
@@ -81,8 +81,8 @@ class offered_region<Memory> {
   std::uint64_t number_ = 0;
 };
 
-/// A newcomer's part in `grow` of those who call that at the meeting of that name. What it is not told in `o` it
-/// takes over from them. `o.timeout`: so long it waits for them; then their communicator's deadline is its own.
+/// A newcomer's part in `grow` of the group that calls it at the meeting of that name. Options not set in `o` are taken
+/// from the group. `o.timeout`: how long it waits for the group; then their communicator's deadline is its own.
 template <class Memory>
 shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_options& o) {
   if (meeting.empty()) throw error{errc::invalid_argument, "the meeting to join has no name"};
@@ -97,7 +97,7 @@ shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_opti
     auto a = meet_at(
         me, started, [](os::descriptor) { return admission{}; }, [](admission met) { return met; });
     auto offer = offered_region<Memory>::taken(a);
-    if (!offer) continue;  // they have gone on without it
+    if (!offer) continue;  // they have continued without it
     auto& [memory, region] = *offer;
     std::optional<shm::slot_transport<Memory>> mine;
     try {
@@ -106,7 +106,7 @@ shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_opti
     } catch (const error& e) {
       if (e.code() != errc::mismatch) throw;
     }
-    if (!mine) continue;  // given back since
+    if (!mine) continue;  // discarded since
     a.socket = {};
     mine->await_confirmation({.operation = "join", .peer = 0, .timeout = mine->timeout()});
     return *std::move(mine);

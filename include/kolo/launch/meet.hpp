@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks meet over shared memory: by a name that they know, or among those that another transport joins.
+// How ranks set up shared memory: by a name that they know, or among the ranks of another transport.
 #pragma once
 
 #include <kolo/execute/comparison.hpp>
@@ -17,14 +17,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// What all ranks over shared memory must have been given alike, also those that come later.
+/// Options that must be equal on all ranks over shared memory, also on those that come later.
 inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
   return {{"slot_bytes", static_cast<std::int64_t>(slot_bytes)},
           {"checked", checked || execute::is_checked_by_environment()}};
 }
 
-/// Rank `rank` of `size` on this host, who meet under that name. `check`: of `rendezvous`. `count`: of such meetings,
-/// this one too when it has come about.
+/// Rank `rank` of `size` on this host, which meet at that name. `check`: passed to `rendezvous`. `count`: incremented
+/// when this rendezvous has completed.
 template <std::same_as<kolo::shm::transport> T = kolo::shm::transport, class Check = decltype(strangers)>
 T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout,
        Check check = strangers, std::atomic<unsigned>* count = nullptr) {
@@ -51,21 +51,21 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
   try {
     shape = shm::head_of(met.memory.map(met.region, shm::region_page).get()).shape;  // cores may differ in their caches
     return {met.memory, met.region, shape, rank};
-  } catch (...) {  // the others take it for one that has come
+  } catch (...) {  // the others count this rank as one that has come
     T::announce_death(met.memory, met.region, shape, rank);
     throw;
   }
 }
 
-/// Collective over `all`, for `operation`. They wait for each other as long as `o.timeout` says, and no longer than
-/// `all` does. Errors, on all of them  what the first rank reports for whom it has failed.
+/// Collective over `all`, for `operation`. The ranks wait for each other as long as `o.timeout`, and no longer than the
+/// timeout of `all`. Errors, on all of them  the failure of the first rank that reports one.
 template <Transport T>
 kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, const char* operation) {
   const shm::node_group here{all, operation, [&] { shm::region_shape{1, o}; }};
   std::optional<kolo::shm::transport> made;
   backoff p;
   const auto none_has_failed = [&] {
-    all.check(p, {.operation = operation, .timeout = std::chrono::hours{10'000}});  // who is late, the meeting says
+    all.check(p, {.operation = operation, .timeout = std::chrono::hours{10'000}});  // the rendezvous reports lateness
     return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
   };
   here.compare(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks that somebody else started on one host find each other, with nothing left in any file system.
+// How ranks that a launcher started on one host find each other, leaving nothing in any file system.
 #pragma once
 
 #include <kolo/launch/job_id.hpp>
@@ -23,13 +23,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// What those check while they wait who know nothing of each other before: they look again when something comes, and
-/// drive what this thread has started.
+/// Poll of a wait during connection setup: checks sockets again when data arrives, and progresses this thread's started
+/// operations.
 inline constexpr auto strangers = [] {
   return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::hours{1});
 };
 
-/// When it goes, the other end hears it, also where a process that was forked meanwhile has it too.
+/// Its destruction notifies the other end, even if a process that was forked meanwhile also holds the socket.
 class ending_socket : public os::descriptor {
  public:
   ending_socket(os::descriptor made) noexcept : os::descriptor{std::move(made)} {}
@@ -41,7 +41,7 @@ class ending_socket : public os::descriptor {
   ~ending_socket() { ::shutdown(get(), SHUT_RDWR); }
 };
 
-/// Rank 0's side: collects the others, and gives all of them the same ruling.
+/// Rank 0's side: collects the others, and sends all of them the same reply.
 class rendezvous_server {
  public:
   rendezvous_server(const rendezvous_options& i, os::descriptor listener, rendezvous_clock::time_point started)
@@ -53,8 +53,8 @@ class rendezvous_server {
     std::fill_n(members_.begin(), i.here, os::this_process());
   }
 
-  /// Waits until all have come; then `prepare(memory, members)` makes the region that they share. What `check` throws
-  /// meanwhile, those who have come are told.
+  /// Waits until all have come; then `prepare(memory, members)` makes the region that they share. An exception from
+  /// `check` meanwhile is sent to the ranks that have come.
   template <class Prepare, class Check = decltype(strangers)>
   rendezvous_result receive(Prepare&& prepare, Check check = strangers) {
     try {
@@ -73,8 +73,8 @@ class rendezvous_server {
     throw error{fault_->as_failure(0, rendezvous_clock::now() - started_)};
   }
 
-  /// Waits until all have come, or something is wrong with one (see `fault`). `check` is called all the time: what it
-  /// throws ends it, without a word to those who have come.
+  /// Waits until all have come, or one is at fault (see `fault`). `check` is called all the time: its exception ends
+  /// the wait, without a reply to the ranks that have come.
   template <class Check>
   void collect(Check check) {
     while (missing() > 0 && rendezvous_clock::now() < deadline_) {
@@ -90,23 +90,23 @@ class rendezvous_server {
       blame(errc::timeout, first_missing(),
             missing_ranks() + transport::in_seconds(rendezvous_clock::now() - started_));
   }
-  /// What is wrong, if something is.
+  /// The first fault, if there is one.
   const std::optional<reply>& fault() const { return fault_; }
 
-  /// Said once when all have come: they are told of that region. Errors  out_of_resources: the system has no room for
-  /// that until the deadline.
+  /// Called once, when all have come: sends them that region. Errors  out_of_resources: the system has no room for the
+  /// descriptors until the deadline.
   void admit(std::uint64_t region, int file) {
     listener_ = os::descriptor{};
-    std::erase_if(guests_, [](const connection& g) { return g.rank < 0; });  // who has not said a word
+    std::erase_if(guests_, [](const connection& g) { return g.rank < 0; });  // connections without a hello
     for (const connection& g : guests_)
       while (!send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file)) {
         if (rendezvous_clock::now() >= deadline_) os::throw_errno("sending the shared segment");
-        ::poll(nullptr, 0, 1);  // as many descriptors as one process may have are on their way, which others take in
+        ::poll(nullptr, 0, 1);  // the limit of descriptors in flight is reached; receivers lower it
       }
   }
-  /// For a moment, or until one of them is done with what it was told, and closes its socket.
+  /// Waits a moment, or until one of them has used its reply and closes its socket.
   void await_arrivals() { wait_for_word(rendezvous_clock::now() + std::chrono::milliseconds{1}); }
-  /// Who has closed it before `has_arrived(rank)`; -1: nobody.
+  /// The first rank that has closed its socket before `has_arrived(rank)`; -1: none.
   template <class Arrived>
   int first_lost(Arrived has_arrived) {
     std::erase_if(guests_, [&](const connection& g) { return has_arrived(g.rank); });
@@ -122,12 +122,12 @@ class rendezvous_server {
  private:
   struct connection {
     ending_socket socket;
-    int rank = -1;  // has not said it yet
+    int rank = -1;  // no hello yet
     std::int32_t pid = 0;
   };
-  static constexpr std::chrono::seconds time_to_tell{1};  // how long those who are late can still learn what is wrong
+  static constexpr std::chrono::seconds time_to_tell{1};  // in which late ranks can still get the fault
   static constexpr int most_at_once =
-      64;  // strangers may come without end; guests and the deadline are looked at in between
+      64;  // connections may come without end; known ones and the deadline are checked in between
 
   static bool is_missing(const os::process_id& m) { return m.pid == 0; }
   int missing() const { return static_cast<int>(std::count_if(members_.begin(), members_.end(), is_missing)); }
@@ -173,7 +173,7 @@ class rendezvous_server {
     const ssize_t n = ::recv(g.socket.get(), &hello, sizeof hello, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (n <= 0) {
-      if (g.rank >= 0 && options_.is_growing) members_[static_cast<std::size_t>(g.rank)] = {};  // another one will do
+      if (g.rank >= 0 && options_.is_growing) members_[static_cast<std::size_t>(g.rank)] = {};  // another will do
       if (g.rank >= 0 && !options_.is_growing)
         blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
       return false;
@@ -207,7 +207,7 @@ class rendezvous_server {
     return false;
   }
 
-  /// What is wrong with a guest, in a sentence; empty when nothing is.
+  /// Why a hello is rejected, in a sentence; empty if it is accepted.
   std::string object(const connection& g, const hello_message& hello, std::size_t bytes) const {
     const hello_message mine = greet(options_, {});
     const std::string who = options_.is_growing ? "a newcomer" : "rank " + std::to_string(hello.rank);
@@ -231,7 +231,7 @@ class rendezvous_server {
     return {};
   }
 
-  /// The first fault stays. From then on everybody is told, those who still come too, but not for long.
+  /// The first fault is kept. From then on every rank gets it, also those that still come, but not for long.
   void blame(errc code, int peer, const std::string& text) {
     if (fault_) return;
     fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
@@ -249,18 +249,18 @@ class rendezvous_server {
   std::optional<reply> fault_;
 };
 
-/// Who was met on the way to rank 0.
+/// The processes met on the way to rank 0.
 struct encounters {
-  os::process_id host{};  ///< the last rank 0 that was spoken to
-  bool stranger = false;  ///< the place is held by another user, or by who does not answer those who grow
+  os::process_id host{};  ///< the last rank 0 that was contacted
+  bool stranger = false;  ///< the place is held by another user, or by a process that does not answer
 };
 
-/// Will it not answer? Somebody else may have its place still: a process that it has forked.
+/// Whether it cannot answer. Its place may still be taken: by a process that it has forked.
 inline bool is_silent(const os::process_id& host) {
   return os::is_stopped(host) || (host.pid > 0 && !os::is_alive(host));
 }
 
-/// The others' side, once, at one place: nothing when rank 0 is not there, or went without a word.
+/// One attempt of another rank at one place: empty if rank 0 is not there, or closed without a reply.
 template <class Check>
 std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
                                      rendezvous_clock::time_point started, encounters& met, Check check) {
@@ -277,7 +277,7 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
   const hello_message hello = greet(i, deadline - begin);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return std::nullopt;
 
-  // Rank 0 knows more: it may say who did not come. Another group's rank 0 says at once that it has the place.
+  // Rank 0 may report which rank did not come. Another group's rank 0 reports at once that it has the place.
   constexpr std::chrono::nanoseconds moment = std::chrono::seconds{1};
   const auto until = deadline + moment;
   pollfd watched{socket.get(), POLLIN, 0};
@@ -295,7 +295,7 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
   return admission{std::move(file), answer->region, answer->peer, std::move(socket)};
 }
 
-/// The same at all places where rank 0 may be when it found its own taken.
+/// The same at all places where rank 0 may be if it found its own taken.
 template <class Check>
 std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
                                             encounters& met, Check check) {
@@ -307,8 +307,8 @@ std::optional<admission> try_further_places(const rendezvous_options& i, rendezv
   return std::nullopt;
 }
 
-/// This rank's part in the meeting of that name. Rank 0 has the place, and does there what `host(listener)` does; who
-/// is not rank 0 finds it, and gets `join(admission)`. `check` is called meanwhile: what it throws ends it.
+/// This rank's part in the rendezvous of that name. Rank 0 takes the place and calls `host(listener)`; any other rank
+/// finds it, and calls `join(admission)`. `check` is called meanwhile: its exception ends the rendezvous.
 template <class Host, class Join, class Check = decltype(strangers)>
 auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
              Check check = strangers) -> decltype(host(os::descriptor{})) {
@@ -320,10 +320,10 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
   for (unsigned attempt = 1;; ++attempt) {
     check();
     if (i.rank == 0) {
-      const bool is_taken = met.stranger || attempt > 100;  // or by somebody who does not say who it is
+      const bool is_taken = met.stranger || attempt > 100;  // or by a process that does not identify itself
       if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
         return host(std::move(listener));
-    }  // somebody has the name: another rank 0, who will say so, or a stranger
+    }  // the name is taken: by another rank 0, which will reply so, or by a stranger
     if (auto joined = try_to_join(i, i.name, started, met, check)) return join(*std::move(joined));
     if (i.rank != 0 && attempt % 16 == 0) {
       if (auto joined = try_further_places(i, started, met, check)) return join(*std::move(joined));
@@ -345,10 +345,10 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
 
 /// Collective over the ranks of a job on this host. Every rank calls it with the same name and size; rank 0's
 /// `prepare(memory, members)` makes the region that they share, when all have come, and returns its number. All ranks
-/// get that, or all throw the same: `mismatch` when ranks differ in version, size or terms or one came twice,
-/// `peer_died`, or `timeout` naming who is missing. Other users, who can see the name, neither come in nor keep anybody
-/// beyond the timeout: they are sent away by their credentials, unheard. `check` is called now and then: it throws when
-/// they need not wait any longer, and says how soon it is to be called again.
+/// get that, or all throw the same: `mismatch` if ranks differ in version, size or terms or one came twice,
+/// `peer_died`, or `timeout` naming the missing ranks. Other users, who can see the name, cannot join or delay a rank
+/// beyond the timeout: they are rejected by their credentials, and nothing is read from them. `check` is called now and
+/// then: it throws when waiting is pointless, and returns how soon it must be called again.
 template <class Prepare, class Check = decltype(strangers)>
 rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Check check = strangers) {
   const auto started = rendezvous_clock::now();
@@ -363,8 +363,8 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Che
       check);
 }
 
-/// The meetings of its job that this process has been at. None counts one that fails: they try it again under its name.
-/// All count alike, but for one whose system has no room for what the others have got.
+/// Number of rendezvous completed in this process. A failed one is not counted, so a retry uses the same name. All
+/// ranks have the same count, unless one failed locally (out of memory or descriptors) after the others succeeded.
 inline std::atomic<unsigned> meetings_so_far{0};
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks that meet say to each other, and the sockets that they say it through.
+// The messages of a rendezvous, and its sockets.
 #pragma once
 
 #include <kolo/os/descriptor.hpp>
@@ -30,41 +30,41 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 
 using rendezvous_clock = std::chrono::steady_clock;
 
-/// Something that must be the same on all ranks.
+/// A value that must be equal on all ranks.
 struct must_match {
   const char* name;
   std::int64_t value;
 };
 
 struct rendezvous_options {
-  int rank = 0, size = 1;  ///< of a newcomer, who is told both: `newcomer`, 0
+  int rank = 0, size = 1;  ///< of a newcomer, which gets both: `newcomer`, 0
   std::string name;        ///< of the meeting: at most 90 bytes
   std::chrono::nanoseconds timeout{};
   std::vector<must_match> terms;  ///< at most 8
-  bool is_growing = false;        ///< those who come are newcomers: any will do, and they are numbered as they come
-  int here = 1;  ///< of those that meet, so many are together already: rank 0 waits for the others only
+  bool is_growing = false;        ///< newcomers come: any will do, and they are numbered as they come
+  int here = 1;                   ///< this many of the ranks are together already: rank 0 waits for the others only
 };
 
 inline constexpr int newcomer = -1;  ///< in place of a rank
 
-/// What all ranks have in the end.
+/// The result on every rank.
 struct rendezvous_result {
   shm::shared_mapping memory;
   std::uint64_t region;
 };
 
-/// What rank 0 has told one of the others.
+/// What another rank gets from rank 0.
 struct admission {
-  os::descriptor file;    ///< the memory, where it is a file
+  os::descriptor file;    ///< the memory, if it is a file
   std::uint64_t region;   ///< in it
   int rank;               ///< of this one
-  os::descriptor socket;  ///< rank 0 sees when it is closed
+  os::descriptor socket;  ///< rank 0 detects when it is closed
 };
 
 inline constexpr std::uint64_t rendezvous_magic = 0x6b6f6c6f'6d656574;  // "kolo" "meet"
 inline constexpr std::int32_t rendezvous_protocol_version = 1;
 
-/// The first thing that a rank says to rank 0. What comes before `size` is the same in every version.
+/// A rank's first message to rank 0. The fields before `size` are the same in every version.
 struct hello_message {
   std::uint64_t magic = rendezvous_magic;
   std::int32_t protocol = rendezvous_protocol_version;
@@ -73,7 +73,7 @@ struct hello_message {
   std::int32_t size = 0;
   std::int32_t pid = 0;
   std::int32_t unused = 0;
-  std::int64_t remaining_ns = 0;  ///< how long it is going to wait
+  std::int64_t remaining_ns = 0;  ///< how long it will wait
   std::array<std::int64_t, 8> terms{};
 
   std::string version_text() const {
@@ -82,12 +82,12 @@ struct hello_message {
   }
 };
 
-/// What rank 0 answers. It is the same in every version.
+/// Rank 0's answer. The same in every version.
 struct reply {
   std::uint64_t magic = rendezvous_magic;
   std::uint64_t region = 0;
-  errc code{};             ///< errc{}: welcome, and the segment comes along
-  std::int32_t peer = -1;  ///< or the rank of who is welcome
+  errc code{};             ///< errc{}: accepted, and the segment comes along
+  std::int32_t peer = -1;  ///< or the number of the accepted rank
   fixed_text<256> text{};
 
   failure as_failure(int rank, std::chrono::nanoseconds waited) const {
@@ -117,7 +117,7 @@ inline hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds
 }
 
 inline int milliseconds_until(
-    rendezvous_clock::time_point t) {  // rounded up, and never negative, which would be for ever
+    rendezvous_clock::time_point t) {  // rounded up, and never negative, which would mean for ever
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(t - rendezvous_clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
@@ -142,7 +142,7 @@ struct socket_address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
 };
 
-/// Nothing when somebody has that name.
+/// Empty if the name is taken.
 inline os::descriptor listen_at(const std::string& name) {
   os::descriptor s = new_socket();
   const socket_address here{name};
@@ -154,7 +154,7 @@ inline os::descriptor listen_at(const std::string& name) {
   return s;
 }
 
-/// Nothing when nobody listens there, or too many want to be heard.
+/// Empty if no process listens there, or its backlog is full.
 inline os::descriptor connect_to(const std::string& name) {
   os::descriptor s = new_socket();
   const socket_address there{name};
@@ -163,8 +163,8 @@ inline os::descriptor connect_to(const std::string& name) {
   os::throw_errno("looking for rank 0");
 }
 
-/// Where rank 0 waits when somebody has the name already: a place that nobody can take beforehand, and that all can
-/// find.
+/// Where rank 0 listens if its name is taken already: a place that no process can take beforehand, and that all ranks
+/// can find.
 inline std::string further_place(const std::string& name) {
   std::uint64_t number;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)
@@ -174,7 +174,7 @@ inline std::string further_place(const std::string& name) {
   return place;
 }
 
-/// All such places in `sockets`, which is the kernel's list of them; who holds one is asked there.
+/// All such places in `sockets`, which is the kernel's list of them; its holder is checked after connecting.
 inline std::vector<std::string> further_places(const std::string& name, std::string_view sockets) {
   const std::string beginning = '@' + name + '#';
   const std::size_t length = beginning.size() + 16;
@@ -211,8 +211,8 @@ struct fd_message {
   fd_message& operator=(const fd_message&) = delete;
 };
 
-/// Whether it arrives is not asked: who has gone is noticed elsewhere. False, and `errno` says why: the system has no
-/// room for it now.
+/// Does not report whether the message arrives: a closed connection is detected elsewhere. False, with `errno` set: the
+/// system has no room for it now.
 inline bool send_reply(int socket, reply v, int fd = -1) {
   fd_message p{&v, sizeof v, fd >= 0};
   if (cmsghdr* const c = CMSG_FIRSTHDR(&p.header)) {
@@ -227,8 +227,8 @@ inline bool send_reply(int socket, reply v, int fd = -1) {
   return n >= 0 || !os::is_exhausted(errno);
 }
 
-/// Nothing when the other end has gone, or does not speak like a rank 0.
-/// Errors  out_of_resources: there is no descriptor for what came along.
+/// Empty if the other end has closed, or its message is not a reply.
+/// Errors  out_of_resources: there is no descriptor for the file.
 inline std::optional<reply> receive_reply(int socket, os::descriptor& file) {
   constexpr const char* receiving = "receiving the shared segment";
   reply v;

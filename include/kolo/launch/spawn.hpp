@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Starts ranks as processes by fork, waits for all of them, and says what became of those that failed.
+// Starts ranks as processes by fork, waits for all of them, and reports those that failed.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -29,8 +29,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
-/// What a child leaves for its parent to read, in memory that both see. A child that ends otherwise than by the end of
-/// its body leaves it as it was.
+/// What a child leaves for its parent, in memory that both see. A child that does not end by the end of its body leaves
+/// it unchanged.
 struct exit_report {
   enum : std::int32_t { none, returned, threw } how = none;
   std::int32_t status = 0;
@@ -41,9 +41,9 @@ struct exit_report {
 
 struct child_process {
   pid_t pid = -1;
-  os::descriptor handle;  // a pidfd, where the kernel has them
+  os::descriptor handle;  // a pidfd, if the kernel has them
   bool ended = false;
-  int wait_status = -1;  // -1: somebody else took it, or the program ignores SIGCHLD
+  int wait_status = -1;  // -1: another wait took it, or the program ignores SIGCHLD
   exit_report* report = nullptr;
 
   bool abnormal() const { return report->how != exit_report::returned; }
@@ -61,12 +61,12 @@ inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_sinc
   report.how = exit_report::threw;
 }
 
-/// The child's life: it ends with its parent, and never returns into the parent's program.
+/// The body of a child process: it ends with its parent, and never returns into the parent's program.
 [[noreturn, gnu::cold]] inline void run_child(pid_t parent, exit_report& report, int (*body)(void*, int), void* context,
                                               int rank) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (const pid_t now = ::getppid(); now != parent && now != 0)
-    ::_exit(1);  // it ended before that took hold; 0: not visible
+    ::_exit(1);  // the parent ended before that took hold; 0: not visible
   const pid_t rank_itself = ::getpid();
   exit_report of_nobody;
   const auto mine = [&]() -> exit_report& {
@@ -90,7 +90,7 @@ inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_sinc
   ::_exit(status);
 }
 
-/// Kills and reaps whatever still runs when the parent cannot go on.
+/// Kills and reaps all children that still run when the parent cannot continue.
 struct child_reaper {
   core::dynarray<child_process> children;
 
@@ -106,19 +106,19 @@ struct child_reaper {
   }
 };
 
-/// Sleeps until some child has ended. Where there is no pidfd for one, or there are more of them than poll may watch,
-/// looks again after two milliseconds.
+/// Sleeps until a child has ended. If one has no pidfd, or there are more than poll may watch, polls every two
+/// milliseconds.
 inline void await_some_end(const core::dynarray<child_process>& children) {
   const core::dynarray<pollfd> handles(children.size());
   int grace_ms = -1;
   for (std::size_t i = 0; i < children.size(); ++i) {
-    handles[i] = {children[i].handle.get(), POLLIN, 0};  // -1, which poll passes over: it has ended, or has none
+    handles[i] = {children[i].handle.get(), POLLIN, 0};  // -1, which poll ignores: it has ended, or has none
     if (!children[i].ended && !children[i].handle) grace_ms = 2;
   }
   if (::poll(handles.begin(), handles.size(), grace_ms) < 0 && errno != EINTR) ::poll(nullptr, 0, 2);
 }
 
-/// Asks for this child only, so that other children of the program stay the program's.
+/// Waits for this child only, so that other children of the program stay the program's.
 [[gnu::cold, gnu::noinline]] inline bool has_ended(child_process& c) {
   int status = 0;
   const pid_t answer = ::waitpid(c.pid, &status, WNOHANG);
@@ -157,8 +157,8 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
   return line += '\n';
 }
 
-/// One line per failed rank on standard error, first cause first. Returns the exit status of that first cause, or 0
-/// also where those that did not fail `went_on` without the others.
+/// Writes one line per failed rank to standard error, first cause first. Returns the exit status of that first cause,
+/// or 0 if none failed, or if the others `went_on` without those that did.
 [[gnu::cold, gnu::noinline]] inline int report_failures(const core::dynarray<child_process>& children, bool went_on) {
   const core::dynarray<int> failed(children.size());
   std::size_t count = 0;
@@ -169,7 +169,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
                       &y = *children[static_cast<std::size_t>(b)].report;
     return x.consequence != y.consequence ? x.consequence < y.consequence : x.time < y.time;
   };
-  for (std::size_t i = 1; i < count; ++i)  // by insertion: a few, and std::stable_sort is long to compile
+  for (std::size_t i = 1; i < count; ++i)  // by insertion: a few, and std::stable_sort compiles slowly
     for (std::size_t k = i; k > 0 && is_before(failed[k], failed[k - 1]); --k) std::swap(failed[k], failed[k - 1]);
   for (std::size_t i = 0; i < count; ++i)
     std::fputs(failure_line(children[static_cast<std::size_t>(failed[i])], failed[i]).c_str(), stderr);
@@ -178,11 +178,12 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
 
 /// Runs body(context, r) for r = 0 ... ranks - 1, at least one, each in a process of its own, and waits for all.
 ///
-/// Returns 0 when every body returned 0; otherwise writes one line per failed rank to standard error, and returns the
+/// Returns 0 if every body returned 0; otherwise writes one line per failed rank to standard error, and returns the
 /// first one's exit status: what its body returned, 1 for an exception, 128 + n for signal n. on_death(context, r) is
-/// called, here, as soon as rank r has ended in any other way than by returning. went_on(context, r) is asked in the
-/// end of those whose body returned 0: where it is true for all of them, and there is one, they have done without the
-/// ranks that failed, and what is returned is 0. The ranks end with the calling thread, whatever ends that.
+/// called, here, as soon as rank r has ended in any other way than by returning. went_on(context, r) is called at the
+/// end for each rank whose body returned: if it is true for all whose body returned 0, and there is one, and for no
+/// other, the result is 0: they have continued without the ranks that failed. The ranks end with the calling thread,
+/// however that ends.
 /// Errors  invalid_argument: other threads run (see other_threads.hpp); out_of_resources.
 [[gnu::cold, gnu::noinline]] inline int spawn(
     int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
@@ -220,7 +221,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
     await_some_end(all.children);
   }
   int well = 0, gone_on = 0;
-  bool one_objects = false;  // who has gone on as well, and says that it went wrong
+  bool one_objects = false;  // a rank that has gone on as well, and reports a failure
   for (int r = 0; r < ranks; ++r) {
     const child_process& c = all.children[static_cast<std::size_t>(r)];
     const bool goes_on = !c.abnormal() && went_on(context, r);
