@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// allgather: every rank ends with what all ranks hold, one after the other.
+// allgather: every rank gets the parts of all ranks, one after the other.
 #pragma once
 
 #include <kolo/collective/entry.hpp>

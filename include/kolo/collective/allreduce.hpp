@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// allreduce: every rank ends with the combination of what all ranks hold.
+// allreduce: every rank gets the combination of all ranks' elements.
 #pragma once
 
 #include <kolo/collective/entry.hpp>
@@ -44,7 +44,7 @@ struct allreduce {
 /// Before  every rank holds n elements, n equal on all ranks.
 /// After   every rank has out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i]: the same bits on every rank.
 /// Cost    the algorithm's; at least 2 (p-1)/p n elements sent and received by each rank.
-/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks. With
+/// Order   the order of the ranks if `op` does not commute, else the algorithm's; fixed for a number of ranks. With
 ///         `ordered<order::tree<L>>(automatic{})` the tree's, also for another number of ranks; an average is then
 ///         divided by L.
 /// Errors  invalid_argument: different lengths, partial overlap, ranks that do not divide the leaves of a tree. Any:

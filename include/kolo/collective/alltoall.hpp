@@ -55,8 +55,7 @@ struct alltoall {
 /// alltoall(comm, in, out [, algorithm] [, options])                                 equal parts of n/p elements
 /// alltoall(comm, in, out, send_counts, receive_counts [, algorithm] [, options])    ragged
 ///
-/// Before  rank r holds in `in` the parts for ranks 0, 1, ... p-1; what r sends to s is as long as what s expects from
-///         r.
+/// Before  rank r holds in `in` the parts for ranks 0, 1, ... p-1; the part that r sends to s is as long as s expects.
 /// After   rank r has in `out` the parts that ranks 0, 1, ... p-1 had for it.
 /// Cost    the algorithm's; at least all parts but one's own sent and received by each rank.
 /// Order   nothing is combined.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// barrier: nobody goes on before everybody has come.
+// barrier: no rank continues before all have come.
 #pragma once
 
 #include <kolo/collective/entry.hpp>
@@ -29,7 +29,7 @@ struct barrier {
 
 /// barrier(comm [, algorithm] [, options])
 ///
-/// After   every rank has called it. What a rank wrote before it is visible to all ranks after it.
+/// After   every rank has called it. A rank's writes before it are visible to all ranks after it.
 /// Cost    that of the algorithm; dissemination: ceil(log2 p) rounds, no bytes of the user's.
 /// Errors  kolo::errc.
 inline constexpr detail::collective::blocking<detail::collective::barrier> barrier{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// broadcast: every rank ends with what the root holds.
+// broadcast: every rank gets the root's elements.
 #pragma once
 
 #include <kolo/collective/entry.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What all collectives share: the object that keeps a call together, and its checks.
+// The common base of all collectives: the object that owns the parts of a call, and its checks.
 #pragma once
 
 #include <kolo/execute/call_types.hpp>
@@ -25,7 +25,7 @@ template <class A>
 concept AnyAlgorithm = schedule::Automatic<A> || select::Native<A> || Algorithm<std::remove_cv_t<A>>;
 inline constexpr automatic automatically{};
 
-/// What `make` returns when the arguments make no sense, after it has said so.
+/// The result of `make` for wrong arguments, after a failed static_assert.
 struct no_call {
   collective_args args{};
   execute::none in{}, op{};
@@ -37,7 +37,7 @@ struct counts_of_parts {
   std::vector<std::size_t> send_counts{}, receive_counts{};
 };
 
-/// Views, operator, schedule and counts of one call. It is constructed where it stays, and `fill(*this)` fills in its
+/// Views, operator, schedule and counts of one call. It is constructed in its final place, and `fill(*this)` sets its
 /// arguments.
 template <class In, class Out, class Op, class S, class Counts>
 struct call : Counts {
@@ -53,10 +53,10 @@ struct call : Counts {
   Out out;
   Op op;
   S schedule;
-  std::byte token{};  ///< what a barrier sends
+  std::byte token{};  ///< a barrier sends it
 };
 
-/// One that is started or planned, and outlives its statement: what it consists of lies here.
+/// A call that is started or planned, and outlives its statement: it owns all its parts.
 template <class Call>
 struct owned_call final : execute::any_call {
   template <class Make>
@@ -88,7 +88,7 @@ void require(C& comm, const char* operation, bool condition, const char* first, 
   if (!condition) [[unlikely]]
     execute::refuse(*comm.engine(), operation, first, static_cast<long long>(n), second, static_cast<long long>(m));
 }
-/// n and m must be equal.
+/// Requires that n and m are equal.
 template <class C>
 void require_equal(C& comm, const char* operation, const char* first, std::size_t n, const char* second,
                    std::size_t m) {
@@ -105,7 +105,7 @@ void require_same_or_apart(C& comm, kind k, const memory& in, const memory& out)
   require(comm, k, same(in, out) || apart(in, out), "in and out overlap without being the same");
 }
 
-/// `view` elements [first, first + count), if it is contiguous.
+/// Elements [first, first + count) of `m`, if it is contiguous.
 inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
   memory part = m;
   if (!m.find) part.base += first * m.element_bytes;
@@ -113,7 +113,8 @@ inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
   return part;
 }
 
-/// One of in and out has the parts of all ranks, the other this rank's alone: it lies apart, or where its part is.
+/// One of in and out has the parts of all ranks, the other only this rank's: they must not overlap, except that the
+/// latter may be this rank's part of the former.
 template <kind K, class C>
 void require_own_part_or_apart(C& comm, const collective_args& args, std::size_t own_first, int root = 0) {
   constexpr bool gathers = K == kind::allgather || K == kind::gather;
@@ -138,7 +139,7 @@ std::vector<std::size_t> counts_from(C& comm, kind k, const X& view) {
 
 template <class X>
 concept NumberedEnum = std::is_enum_v<X> && std::is_convertible_v<X, int>;
-/// What names a root: an integer of any type, or an enumerator that converts to one.
+/// A root's number: an integer of any type, or an enumerator that converts to one.
 template <class X>
 concept RootLike = std::is_integral_v<X> || NumberedEnum<X>;
 
@@ -151,14 +152,14 @@ int root_from(C& comm, kind k, const Root& root) {
 }
 
 inline constexpr const char* uncountable = "the elements of all ranks are more than can be counted";
-/// n elements a rank: so many in all.
+/// The number of elements of all ranks, at n per rank.
 template <class C>
 std::size_t of_all_ranks(C& comm, kind k, std::size_t n) {
   std::size_t total = 0;
   require(comm, k, !__builtin_mul_overflow(n, static_cast<std::size_t>(comm.size()), &total), uncountable);
   return total;
 }
-/// One number a rank; their sum.
+/// The sum of one number per rank.
 template <class C>
 std::size_t check_counts(C& comm, kind k, const std::vector<std::size_t>& counts) {
   require_equal(comm, name(k), "there are ", counts.size(),
@@ -182,7 +183,7 @@ void require_leaves(C& comm, kind k, int leaves) {
 
 template <class V>
 inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
-/// An integer that is no bool and no character.
+/// An integer type other than bool and characters.
 template <class T>
 inline constexpr bool is_count =
     std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
@@ -191,14 +192,14 @@ template <class X>
 concept CountsLike = ViewLike<const X> && ContiguousView<view_of<const X>> && is_count<view_element_t<const X>> &&
     lies_on_host<view_of<const X>>;
 
-/// Nothing that is combined may come in any order.
+/// A collective that combines nothing allows any order.
 template <class Op>
 constexpr bool commutes() {
   if constexpr (std::same_as<Op, execute::none>) return true;
   else return is_commutative<Op>;
 }
 
-/// What must hold where a call keeps to one tree.
+/// Compile-time checks of a call that keeps to one tree.
 template <kind K, class T, class Op, class S>
 constexpr void check_one_tree() {
   using W = detail::reduce::wire_element_t<Op, T>;
@@ -220,7 +221,7 @@ constexpr void check_one_tree() {
   }
 }
 
-/// An operator that finishes what L leaves come to, however many ranks they were on.
+/// An operator that finishes the combination of L leaves, whatever the number of ranks.
 template <class Op, int L>
 struct over_leaves : Op {
   static constexpr bool finishes_alone = true;
@@ -238,13 +239,13 @@ constexpr auto operator_of_call(const Op& op) {
   else return op;
 }
 
-// Of elements that travel in groups: collective/scaled.hpp.
+// For elements that travel in groups: collective/scaled.hpp.
 template <class Op, class Algorithm>
 struct scaled_call;
 template <class T>
 std::span<const select::candidate> candidates_that_reduce_once(const select::question& q);
 
-/// What a call of K by Op and schedule S says of itself over a transport.
+/// The properties that follow from the types of a call of K by Op and schedule S over a transport.
 template <kind K, class T, class Op, class S, class TransportType>
 constexpr execute::call_traits traits_of_call() {
   check_one_tree<K, T, Op, S>();
@@ -269,7 +270,7 @@ constexpr execute::call_traits traits_of_call() {
 template <kind K, class T, class Op, class S, class TransportType>
 inline constexpr execute::call_traits traits_of = traits_of_call<K, T, Op, S, TransportType>();
 
-// Of elements whose type is known at run time only: collective/untyped.hpp.
+// For elements whose type is known at run time only: collective/untyped.hpp.
 template <kind K, class C, class Call>
 kernel untyped_kernel(C& comm, const Call& c);
 template <class In, class Op>
@@ -277,8 +278,8 @@ execute::call_traits untyped_traits(execute::call_traits traits, const In& in, c
 template <class In, class Op>
 execute::call_types untyped_types(execute::call_types types, const In& in, const Op& op);
 
-/// Fills in what follows from the parts of a call, and checks what every collective must check.
-/// `count`: elements of the vector, or of one part; `agreed`: elements that all ranks must agree upon.
+/// Sets the arguments that follow from the parts of a call, and makes the checks common to all collectives. `count`:
+/// elements of the vector, or of one part; `agreed`: elements that all ranks must agree on.
 template <kind K, class T, class C, class Call>
 void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root = 0) {
   using TransportType = typename C::transport_type;
@@ -287,7 +288,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   using Executor = typename execute::executor_type<TransportType>::type;
   collective_args& args = c.args;
   args.collective = K;
-  // In their places: to copy them from the stack takes longer than a small exchange can spare.
+  // Constructed in place: copying them from the stack takes longer than a small exchange can spare.
   if constexpr (View<decltype(c.in)>) ::new (&args.in) memory(kolo::erase(c.in));
   if constexpr (View<decltype(c.out)>) ::new (&args.out) memory(kolo::erase(c.out));
   if constexpr (UntypedView<decltype(c.in)>) ::new (&args.compute) kernel(untyped_kernel<K>(comm, c));
@@ -318,7 +319,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   else execute::prepare_call(*comm.engine(), args, traits, agreed, root);
 }
 
-/// The schedule of an algorithm. `automatic` stays what it is until the sizes are known, and `native` has none.
+/// The schedule of an algorithm. `automatic` stays as it is until the sizes are known, and `native` has none.
 template <kind K, class A>
 constexpr auto schedule_or_automatic(const A& algorithm) {
   if constexpr (schedule::Automatic<A> || select::Native<A>) {
@@ -330,7 +331,7 @@ constexpr auto schedule_or_automatic(const A& algorithm) {
 template <kind K, class A>
 using schedule_type = decltype(schedule_or_automatic<K>(std::declval<std::remove_cv_t<A>>()));
 
-/// `fill(call)` runs when the call lies where it stays.
+/// `fill(call)` runs when the call is in its final place.
 template <kind K, class Counts = no_counts, class In, class Out, class Op, class A, class F>
 auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F fill) {
   return call<In, Out, std::decay_t<Op>, schedule_type<K, A>, Counts>{in, out, op, schedule_or_automatic<K>(algorithm),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is wrong with a call, and how to mend it: sentences of the compiler's, said as near to the call as can be.
+// Compile-time checks of a call, with messages on how to correct it, placed as close to the call as possible.
 #pragma once
 
 #include <kolo/collective/call.hpp>
@@ -10,14 +10,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::collective {
 
-/// What may stand among the arguments of some collective.
+/// The types that some collective takes as an argument.
 template <class X>
 concept KnownArgument = ViewLike<X> || AnyOperator<X> || AnyAlgorithm<X> || RootLike<std::remove_cv_t<X>>;
 
-// A compiler shows the ways to a mistake before the mistake, a line each. So these classes assert, and none of them
-// asks another one; entry.hpp looks at them before it does anything else; and kolo.hpp includes this header first.
+// A compiler prints the instantiation path of an error before the error, a line each. So these classes assert, and none
+// of them uses another one; entry.hpp instantiates them before anything else; and kolo.hpp includes this header first.
 
-/// An argument of type X, which may be one that this collective `takes` besides.
+/// An argument of type X, which may be one that only this collective `takes`.
 template <class X, bool Takes>
 struct sound_argument {
   static constexpr bool yes = Takes || KnownArgument<X>;
@@ -40,7 +40,7 @@ struct sound_argument {
                 "operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
 };
 
-/// The parts of a call, found among its arguments: its first two views (one alone is read and written), its operator
+/// The parts of a call, found among its arguments: its first two views (a single one is read and written), its operator
 /// and its algorithm.
 struct no_parts {
   static constexpr int views = 0;
@@ -94,7 +94,7 @@ struct parts_from<P, X, Rest...> : parts_from<with_part<P, X>, Rest...> {};
 template <class... Args>
 using parts_of = parts_from<no_parts, Args...>;
 
-/// Are there all parts that a collective of kind K must have?
+/// Whether all parts are there that a collective of kind K needs.
 template <kind K, class P>
 struct complete_parts {
   static constexpr bool has_views = P::views > 0 || K == kind::barrier;
@@ -114,7 +114,7 @@ struct complete_parts {
       "kolo: which rank is the root? Its number comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
 };
 
-/// What in and out are to each other, and to the communicator's memory. `Writes`: the call writes into out.
+/// How in and out relate to each other, and to the communicator's memory. `Writes`: the call writes into out.
 template <class In, class Out, class TransportType, bool Writes>
 struct sound_views {
   static constexpr bool yes = true;
@@ -132,7 +132,7 @@ struct sound_views {
                 "kolo::device_span{pointer, count} says that elements lie there");
 };
 
-/// What a call combines elements of type T with, in which order. Whether the operator fits the elements:
+/// The operator and the order in which a call combines elements of type T. Whether the operator fits the elements:
 /// reduce/operators.hpp.
 template <class T, class Op, class S>
 struct sound_operator {
@@ -160,12 +160,12 @@ struct sound_algorithm {
                 "kolo: this algorithm implements another collective than the one that is called");
 };
 
-/// Of a call whose options stand before the algorithm.
+/// For a call whose options precede the algorithm.
 template <class Last>
 struct options_are_last {
   static_assert(sizeof(Last) == 0, "kolo: options come last: write the algorithm before them");
 };
-/// Of a call without a communicator.
+/// For a call without a communicator.
 template <class First>
 struct communicator_is_first {
   static_assert(sizeof(First) == 0,

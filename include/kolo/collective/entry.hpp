@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a collective is entered: one function object for each of its three manners, from the arguments as they come to an
-// operation that runs.
+// The entry of a collective: one function object for each of its three call modes, from the arguments to a running
+// operation.
 #pragma once
 
 #include <kolo/collective/call.hpp>
@@ -20,7 +20,7 @@ inline constexpr bool are_options = std::is_same_v<std::remove_cvref_t<O>, typen
 template <class O, class C>
 concept OptionsOf = are_options<O, C>;
 
-/// The elements are still there when the call has returned.
+/// The elements outlive the call.
 template <class X>
 concept StaysAlive = !ViewLike<X> || Borrowed<X>;
 
@@ -36,8 +36,8 @@ concept Composite = requires {
 template <class C>
 concept TakesCalls = Communicator<C> || Composite<C>;
 
-/// A collective as a function object: `Collective::make(comm, arguments...)` says what its arguments are, and this is
-/// how it is run. Options come last and may be a braced list.
+/// A collective as a function object: `Collective::make(comm, arguments...)` defines its arguments, and this class runs
+/// it. Options come last and may be a braced list.
 template <class Collective, call_mode M>
 struct collective_fn {
   template <TakesCalls C>
@@ -77,7 +77,7 @@ struct collective_fn {
   template <class First, class... Rest>
     requires(!TakesCalls<First>)
   auto operator()(First&&, Rest&&...) const { communicator_is_first<First>{}; }
-  // Options before the algorithm: nothing else that comes with options has something behind them.
+  // Options before the algorithm: no other argument may follow options.
   template <TakesCalls C, class Last>
   auto operator()(C&, const typename C::options&, Last&&) const {
     options_are_last<Last>{};
@@ -96,13 +96,13 @@ struct collective_fn {
   }
 
  private:
-  /// What this collective takes besides.
+  /// Further argument types of this collective.
   template <class X>
   static constexpr bool takes = requires {
     requires Collective::template takes<std::remove_cv_t<X>>;
   };
 
-  /// `Views`: the arguments that are views, where a collective has any, as they were handed over.
+  /// `Views`: the types of the arguments that are views, as they were passed, for collectives that have any.
   template <class... Views, class C, class... Args>
   static auto enter(C& comm, const typename C::options& options, call_site site, Args&... args) {
     static_assert(M == call_mode::blocking || (true && ... && StaysAlive<Views>),
@@ -161,7 +161,7 @@ struct collective_fn {
   }
 };
 
-/// The three manners of a collective.
+/// The three call modes of a collective.
 template <class Collective>
 using blocking = collective_fn<Collective, call_mode::blocking>;
 template <class Collective>

@@ -33,8 +33,9 @@ void not_after_a_choice(C& comm, const char* operation) {
                           "collective that names none");
 }
 
-/// Four runs of one schedule as a user would run it; the fastest, of the rank that is slowest. All begin together, as
-/// in the benchmark that tables come from: a rank that only sends would run ahead, and a receiver would find all there.
+/// Seconds of one schedule, run as a user would run it: the fastest of four runs, on the slowest rank. All ranks begin
+/// together, as in the benchmark that tables come from: otherwise a rank that only sends would run ahead, and a
+/// receiver would find all data there.
 template <class C, class F>
 double probe(C& comm, F&& run) {
   double least = 0;
@@ -56,12 +57,12 @@ struct measured_pattern {
   workload small_work, large_work;
 };
 
-/// Of the assumed network: from one that is faster than memory to one that starts in milliseconds and carries 10 MB/s.
-/// What is beyond was not measured, but disturbed.
+/// Limits a factor to the range of plausible networks: from one faster than memory to one that starts in milliseconds
+/// and carries 10 MB/s. A factor beyond these comes from a disturbed measurement.
 inline double believable(double factor) { return std::clamp(factor, 1e-3, 1e3); }
 
-/// What is paid per round and message is scaled by the small one, what is paid per byte by what the large one takes
-/// besides.
+/// Scales the costs per round and message by the small measurement, the costs per byte by the additional time of the
+/// large one.
 inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes,
                   std::size_t large_bytes) {
   const double start = believable(m.small / table.seconds(size, m.runs_as, small_bytes, m.small_work));
@@ -78,7 +79,7 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
   }
 }
 
-/// What combines, apart from what moves: by what is left of a schedule that combines when the rest is taken off.
+/// Scales the costs of combining alone: by the time of a combining schedule minus that of everything else in it.
 inline void scale_combining(tuning& table, int size, const measured_pattern& m, std::size_t bytes) {
   workload rest = m.large_work;
   rest.combined = 0;
@@ -90,7 +91,7 @@ inline void scale_combining(tuning& table, int size, const measured_pattern& m, 
       for (double& c : row.combined) c *= factor;
 }
 
-/// The transport's own collective of a vector of x.size() floats, which is a multiple of the ranks.
+/// Runs the transport's own collective on a vector of x.size() floats, which is a multiple of the ranks.
 template <kind K, class C>
 void run_natively(C& comm, std::span<float> x, std::span<float> y) {
   const auto part = x.size() / static_cast<std::size_t>(comm.size());
@@ -108,7 +109,7 @@ void run_natively(C& comm, std::span<float> x, std::span<float> y) {
   else kolo::barrier(comm, own);
 }
 
-/// Measured at every fourth length up to half a mebibyte; between them interpolated, and beyond in proportion.
+/// Measured at every fourth length up to half a mebibyte; interpolated between these, and proportional beyond.
 template <kind K, class C>
 tuning::native_times fit_natively(C& comm) {
   tuning measured;
@@ -129,7 +130,7 @@ tuning::native_times fit_natively(C& comm) {
   return seconds;
 }
 
-/// Of all numbers of a table, in one order.
+/// Calls see(x) for all numbers of a table, in one order.
 template <class See>
 void for_each_number(const tuning& table, See see) {
   for (const auto& r : table.rows) {
@@ -147,9 +148,9 @@ void for_each_number(const tuning& table, See see) {
 
 }  // namespace detail::collective
 
-/// Collective: the automatic choice of this communicator, and of those that are split off it, goes by `table` from now
-/// on; what was fitted before is forgotten. Name it before the first collective that names no algorithm. The same table
-/// on every rank, and so the same choices, and the same bits, in every run that names it.
+/// Collective: the automatic choice of this communicator, and of those split off it, uses `table` from now on; an
+/// earlier fitted one is dropped. Call it before the first collective that names no algorithm. The table is the same on
+/// every rank, so every run that names it makes the same choices, with the same bits.
 /// Errors  invalid_argument: ranks name different tables; an algorithm has been chosen already; a table without a row
 ///         for `pattern::rounds`, as which every schedule may run; a constant that is negative, infinite or no number.
 template <Communicator C>
@@ -173,12 +174,12 @@ void use_tuning(C& comm, const tuning& table) {
   comm.engine()->fitted.reset();
 }
 
-/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator goes by to
+/// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator uses to
 /// this machine as it is now. Over MPI it measures MPI's own collectives as well, in some tens of milliseconds: the way
-/// to a measured table on a cluster. Do it before the first collective that names no algorithm. The choice goes by the
-/// fitted table where that can change no bit, and where `ordered<order::any>(automatic{})` is said; see `automatic`.
-/// Gives the fitted table, the same on all ranks: write it down (adapt/json.hpp) and hand it to `use_tuning` in later
-/// runs, and all their choices go by it. Communicators that are split off have to be fitted themselves.
+/// to a measured table on a cluster. Call it before the first collective that names no algorithm. The choice uses the
+/// fitted table if that can change no bit, and if the call names `ordered<order::any>(automatic{})`; see `automatic`.
+/// Returns the fitted table, the same on all ranks: store it (adapt/json.hpp) and pass it to `use_tuning` in later
+/// runs, and all their choices use it. Communicators that are split off must be fitted themselves.
 /// Errors  invalid_argument: an algorithm has been chosen already.
 template <Communicator C>
 tuning fit(C& comm) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// gather: the root ends with what all ranks hold, one after the other.
+// gather: the root gets the parts of all ranks, one after the other.
 #pragma once
 
 #include <kolo/collective/rooted_parts.hpp>

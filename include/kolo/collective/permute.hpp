@@ -12,7 +12,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// The call of that name by schedule `s`. `says`: a number of where it leads, so that ranks notice where theirs differ.
+/// The call of that name by schedule `s`. `says`: a hash of the destinations, so that ranks detect different ones.
 template <class C, class In, class Out, class S>
 auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, std::uint64_t says) {
   constexpr auto K = kind::permutation;
@@ -76,7 +76,7 @@ struct permute {
   }
 
  private:
-  /// Of where each of p ranks sends.
+  /// A hash of the destinations of p ranks.
   template <class F>
   static std::uint64_t hash(int p, F destination) {
     std::uint64_t h = 0;

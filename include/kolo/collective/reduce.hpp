@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// reduce: the root ends with the combination of what all ranks hold.
+// reduce: the root gets the combination of all ranks' elements.
 #pragma once
 
 #include <kolo/collective/entry.hpp>
@@ -27,7 +27,7 @@ struct reduce {
                                 (!schedule::keeps_one_tree<std::remove_cv_t<A>> || is_exact<std::remove_cv_t<Op>, T>);
     if constexpr (is_rotated || schedule::AnyRoot<schedule_type<K, A>>) {
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, fill);
-    } else {  // ranks must not be rotated: the result comes about at rank 0 and is sent on
+    } else {  // ranks must not be rotated: rank 0 gets the result and sends it to the root
       using S = std::conditional_t<schedule::Automatic<A>, binomial::reduce, schedule_type<K, A>>;
       check_one_tree<K, T, std::remove_cv_t<Op>, std::remove_cv_t<A>>();
       if constexpr (constexpr int leaves = schedule::leaves_of<std::remove_cv_t<A>>; leaves > 0)
@@ -58,8 +58,8 @@ struct reduce {
 /// Before  every rank holds n elements, n equal on all ranks; `out` matters on the root only and may be empty
 ///         elsewhere.
 /// After   the root has out[i] = in_0[i] op in_1[i] op ... op in_(p-1)[i].
-/// Cost    the algorithm's; one round more where `op` does not commute and the root is not rank 0.
-/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks and a
+/// Cost    the algorithm's; one round more if `op` does not commute and the root is not rank 0.
+/// Order   the order of the ranks if `op` does not commute, else the algorithm's; fixed for a number of ranks and a
 ///         root. With an order that is fixed for any count, or by a tree, the root does not matter, and the cost is
 ///         that of an operator that does not commute.
 /// Errors  invalid_argument: different lengths, partial overlap, a root that is not a rank. Any: kolo::errc.

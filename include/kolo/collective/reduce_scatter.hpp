@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// reduce_scatter: every rank ends with its block of the combination of what all ranks hold.
+// reduce_scatter: every rank gets its block of the combination of all ranks' elements.
 #pragma once
 
 #include <kolo/collective/entry.hpp>
@@ -8,7 +8,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// An output, and what happens to each part of it while it is in the cache.
+/// An output with an epilogue, which runs on each part of it while it is in the cache.
 template <View V>
 struct followed : V {
   const execute::epilogue* then;
@@ -65,7 +65,7 @@ struct reduce_scatter {
 /// Before  every rank holds n elements; n, and counts, are equal on all ranks.
 /// After   rank r has in `out` block r of in_0 op in_1 op ... op in_(p-1).
 /// Cost    the algorithm's; at least (p-1)/p n elements sent and received by each rank.
-/// Order   the order of the ranks where `op` does not commute, else the algorithm's; fixed for a number of ranks.
+/// Order   the order of the ranks if `op` does not commute, else the algorithm's; fixed for a number of ranks.
 /// Errors  invalid_argument: lengths that do not fit, `out` overlapping `in` elsewhere than at this rank's block. Any:
 ///         kolo::errc.
 inline constexpr detail::collective::blocking<detail::collective::reduce_scatter> reduce_scatter{};

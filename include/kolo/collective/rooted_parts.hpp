@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What gather and scatter are made of: the root has the parts of all ranks, and every rank its own.
+// The common part of gather and scatter: the root has the parts of all ranks, and every rank its own.
 #pragma once
 
 #include <kolo/collective/entry.hpp>
@@ -11,7 +11,7 @@ struct rooted_parts {
   static constexpr auto K = Kind;
   static constexpr bool gathers = K == kind::gather;
 
-  /// Of the two views, this rank's own part and that with all parts, which matters on the root.
+  /// The lengths of the two views: this rank's own part, and all parts, which matters on the root.
   static std::size_t own(const auto& c) { return gathers ? c.in.size() : c.out.size(); }
   static std::size_t all(const auto& c) { return gathers ? c.out.size() : c.in.size(); }
   static constexpr auto own_has = gathers ? "in has " : "out has ";

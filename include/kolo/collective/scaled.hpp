@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An allreduce whose elements travel in groups with one scale each (kolo::scaled): the group is what the executor takes
-// for an element.
+// An allreduce whose elements travel in groups with one scale each (kolo::scaled): for the executor, a group is an
+// element.
 #pragma once
 
 #include <kolo/collective/call.hpp>
@@ -26,10 +26,10 @@ std::span<const select::candidate> candidates_that_reduce_once(const select::que
   return select::of_one_tree<void>::from_left;  // one_shot and two_shot
 }
 
-/// A view of floats as groups of N: group g is elements g N, g N + 1, ... Those that lie side by side stay where they
-/// are. Others (across two runs; the last, if it is not full) have copies: they are taken before the call, `copy_in`,
-/// and brought back behind it, `copy_out`. The last is filled up with its last element, so that no operator makes more
-/// of it than of the others. Making it allocates. `In`: what is copied into the view before that.
+/// A view of floats as groups of N: group g is elements g N, g N + 1, ... Groups that are contiguous in `out` stay in
+/// place. Others (across two runs; the last, if it is not full) have copies: filled before the call by `copy_in`, and
+/// written back after it by `copy_out`. The last is padded with its last element, so that no operator gives the padding
+/// a greater weight than an element. Construction allocates. `In`: a view that is copied into `out` before that.
 template <class In, class Out, int N>
 class grouped {
   using group = detail::reduce::group<float, N>;
@@ -113,8 +113,8 @@ class grouped {
   std::shared_ptr<state> state_;
 };
 
-/// Each group becomes what arrives of it; what that takes away from it is added the next time, if it is finite.
-/// Allocates the first time only.
+/// Replaces each group by its value after the wire; the rounding error of each element is added the next time, if it is
+/// finite. Allocates the first time only.
 template <class Wire, View V>
 void round_groups_with_feedback(const V& view, std::vector<float>& residuals) {
   constexpr std::size_t N = Wire::group;

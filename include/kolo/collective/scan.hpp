@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// scan and exclusive_scan: every rank ends with the combination of what it and the ranks before it hold.
+// scan and exclusive_scan: every rank gets the combination of its own elements and those of the ranks before it.
 #pragma once
 
 #include <kolo/collective/entry.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// scatter: every rank ends with its part of what the root holds.
+// scatter: every rank gets its part of the root's elements.
 #pragma once
 
 #include <kolo/collective/rooted_parts.hpp>

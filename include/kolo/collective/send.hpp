@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// send, receive and exchange: what is between two ranks, and no other takes part in.
+// send, receive and exchange: point-to-point calls, which only two ranks make.
 #pragma once
 
 #include <kolo/collective/entry.hpp>
@@ -12,7 +12,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// What travels where there are no elements, since the other rank is to know.
+/// The bytes that travel if there are no elements, since the other rank must be notified.
 struct pair_tokens {
   std::byte tokens[2]{};
 };
@@ -26,7 +26,8 @@ int peer_from(C& comm, const Peer& peer) {
   return static_cast<int>(rank);
 }
 
-/// Fills in what follows from the parts of a call, and checks it. `c.in` is what is sent, or else what is received.
+/// Sets the arguments that follow from the parts of a call, and checks them. `c.in` is the view to send, or else to
+/// receive.
 template <kind K, class C, class Call>
 void complete_pair(C& comm, Call& c, std::uint32_t tag) {
   using In = decltype(c.in);
@@ -70,7 +71,7 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
   });
 }
 
-// What may end such a call: a tag, and that nothing is said about the algorithm.
+// The last arguments of such a call: an optional tag, and no algorithm.
 template <RootLike Tag>
 long long tag_from(const Tag& tag, const schedule::Automatic auto&) {
   return static_cast<long long>(tag);
@@ -114,17 +115,17 @@ using exchange = pair_call<kind::exchange>;
 
 /// send(comm, x, to [, tag] [, options])
 ///
-/// Only the two ranks call it: it has a number of theirs, and none of the communicator's calls. What one rank sends
-/// another arrives in the order of the calls. What was started goes on side by side, also with one peer in both
+/// Only the two ranks call it: it is numbered per pair of ranks, and not among the communicator's calls. A rank's sends
+/// to another arrive in the order of the calls. Started operations progress concurrently, also with one peer in both
 /// directions: start_send and start_receive, then wait for both.
 ///
 /// Before  this rank has n elements in x, and `to`, another rank, calls receive(comm, y, this rank, tag) with as many
-///         of the same type. A tag is an integer from 0 on, 0 where none is said: it finds no message, it is checked.
-/// After   x may be written again. The other rank may or may not have called receive: a program is right when it would
+///         of the same type. A tag is an integer from 0 on, 0 by default: it does not select messages, it is checked.
+/// After   x may be written again. The other rank may or may not have called receive: a program is right if it would
 ///         be if every send waited for that.
 /// Order   between two ranks, sends and receives and the collectives that both call come in one order on both: a
-///         collective begins on a rank when what was started there before it has ended. What is to be independent of
-///         the collectives takes a communicator of its own (`split`).
+///         collective begins on a rank when all operations started there before it have ended. Operations that are to
+///         be independent of the collectives need a communicator of their own (`split`).
 /// Cost    1 message, n elements.
 /// Errors  mismatch: another length, type or tag; or a collective, there. invalid_argument: no other rank of the
 ///         communicator. Any: kolo::errc.
@@ -135,7 +136,7 @@ inline constexpr detail::collective::planned<detail::collective::send> plan_send
 /// receive(comm, x, from [, tag] [, options])
 ///
 /// Before  `from`, another rank, calls send(comm, y, this rank, tag), see there.
-/// After   x holds what it sent.
+/// After   x holds the elements that it sent.
 /// Order, Cost, Errors  as of send.
 inline constexpr detail::collective::blocking<detail::collective::receive> receive{};
 inline constexpr detail::collective::started<detail::collective::receive> start_receive{};  ///< gives a request
@@ -144,7 +145,7 @@ inline constexpr detail::collective::planned<detail::collective::receive> plan_r
 /// exchange(comm, in, out, partner [, tag] [, options])
 ///
 /// Before  this rank and `partner` both call it, with n elements of one type in `in`. A rank may be its own partner.
-/// After   out holds what the partner has in `in`. in and out do not overlap.
+/// After   out holds the elements of the partner's `in`. in and out do not overlap.
 /// Order, Errors  as of send; it takes its turn in both directions of the pair.
 /// Cost    1 message each way, n elements: both go at once.
 inline constexpr detail::collective::blocking<detail::collective::exchange> exchange{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The nodes of a communicator's ranks, in the words of `two_level`.
+// The nodes of a communicator's ranks, as a `two_level` topology.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -12,8 +12,8 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// Each rank's node, told on the host; what was started before is waited for where the communicator is for device
-/// views.
+/// The node of each rank, exchanged on the host; on a communicator for device views it waits for all started
+/// operations.
 template <class C>
 std::vector<int> nodes_of(C& comm) {
   std::vector<int> nodes(static_cast<std::size_t>(comm.size()));

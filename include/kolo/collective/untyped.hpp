@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a call on elements of a type that is known at run time only finds out when it is made: its kernel, and what
-// ranks compare.
+// The parts of a call on elements of a run-time type that are known only when it is made: its kernel, and what ranks
+// compare.
 #pragma once
 
 #include <kolo/collective/call.hpp>
@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::collective {
 
-/// Checks what the types of a call would say.
+/// Makes the checks that the types of a call would make at compile time.
 template <kind K, class C, class Call>
 kernel untyped_kernel(C& comm, const Call& c) {
   const std::size_t bytes = c.in.element_bytes();
@@ -46,7 +46,7 @@ std::uint32_t number_of(const by_kernel<Commutes>& op) {
   return op.id();
 }
 
-/// Likewise of an element's type and length.
+/// The same for an element's type and length.
 template <UntypedView V>
 std::uint32_t number_of(const V& x) {
   const auto both = std::uint64_t{x.element_bytes()} << 8 | static_cast<std::uint64_t>(x.type());
