@@ -241,8 +241,8 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 ///   may be in flight. A piece that refers to other memory needs `reserve(peer)`. `commit` sends the piece reserved
 ///   last
 /// * `returned(peer, number)`: after the peer has released the piece whose `commit` returned that number: its slot,
-///   with what the peer wrote to its `back`; null before. Until this is asked for, the slot stays as it is, for slots()
-///   - 1 commits after that piece's own; the result is valid until the next `reserve(peer)`
+///   with what the peer wrote to its `back`; null before. Until this is asked for, the slot stays as it is, for
+///   slots() - 1 commits after that piece's own; the result is valid until the next `reserve(peer)`
 /// * `make_remote_ref(data, bytes)`: how a peer can address those bytes, if it can
 /// * `commit(peer, bytes, tag, {from, back})`: the bytes of the piece lie at `from`, and its reply goes to `back`, if
 ///   those have a length. Both belong to the peer until it has released the piece
