@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// alltoall: every rank sends another part to every rank.
+// alltoall: every rank sends a different part to every rank.
 #pragma once
 
 #include <kolo/collective/entry.hpp>

@@ -40,7 +40,7 @@ struct scan_of_kind {
 /// After   rank r has out[i] = in_0[i] op ... op in_r[i]. `in` and `out` may be the same.
 /// Cost    the algorithm's.
 /// Order   the order of the ranks; the grouping is the algorithm's.
-/// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc. Of an average there is none.
+/// Errors  invalid_argument: different lengths, partial overlap. Any: kolo::errc. A scan has no average.
 inline constexpr detail::collective::blocking<detail::collective::scan_of_kind<kind::scan>> scan{};
 inline constexpr detail::collective::started<detail::collective::scan_of_kind<kind::scan>>
     start_scan{};  ///< gives a request

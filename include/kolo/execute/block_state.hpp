@@ -31,16 +31,16 @@ struct cursor {
 };
 
 /// The state of one operation on one rank. A call is cut into pieces, the same part of every block, and the whole
-/// schedule runs for one piece after the other, so that what is in flight stays in the cache and scratch stays small.
+/// schedule runs for one piece after the other, so that data in flight stays in the cache and scratch stays small.
 ///
 /// Example: reduce_scatter by `ring` of 9 elements on 3 ranks, so 3 blocks of 3 elements, over a transport that carries
 /// 2 elements at once. There are 2 pieces: elements 0 and 1 of every block, then element 2 of every block; the
 /// schedule's 2 rounds run for the first, then for the second. Rank 0, one piece:
 ///
-///   round 0  sends block 2, which it reads in the input; combines what comes from rank 2 with block 1. Block 1 is
-///            `written` now: it is read where the combination was put, and in the input no more.
-///   round 1  sends block 1 from there; combines what comes with block 0. Nothing is combined with that any more, so
-///            the operator's `finish` (an average's division) is applied in the same pass.
+///   round 0  sends block 2, which it reads in the input; combines rank 2's data with block 1. Block 1 is now
+///            `written`: from here on it is read in its destination, and not in the input.
+///   round 1  sends block 1 from there; combines the received data with block 0. Nothing is combined with that any
+///            more, so the operator's `finish` (an average's division) is applied in the same pass.
 template <class Executor = host_executor>
 class block_state : public layout {
  public:

@@ -62,7 +62,7 @@ struct engine : transport::driven, failing<engine<T>> {
   std::shared_ptr<pair_book<memory>> pairs{};  ///< null before the first pair operation
   using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
                                                      const typename T::options&, call_site);
-  compares_pair* compare_pair = nullptr;  ///< null before the first checked pair operation
+  compares_pair* compare_pair = nullptr;  ///< likewise null
   comparison_buffers compared{};          ///< the signatures that ranks compare in checked mode
 
   // Choices, made once for each kind of call.

@@ -19,7 +19,7 @@ struct question {
   std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 if ranks need not know
   bool commutes = true;
   bool is_ragged = false;
-  bool converts = false;    ///< elements travel as another type: each algorithm rounds in places of its own
+  bool converts = false;    ///< elements travel as another type: each algorithm rounds at other points
   bool has_streams = true;  ///< the transport runs simple schedules as streams
   bool has_board = false;   ///< and has a board
   order allowed = order::fixed_for_size;

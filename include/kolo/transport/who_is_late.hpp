@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// What is known of one rank when the deadline of a call passes.
+/// The state of one rank when the deadline of a call passes.
 struct sign_of_life {
   enum what {
     done,     ///< it has ended that call: no rank waits for it there
