@@ -197,7 +197,7 @@ class shared_mapping {
     return true;
   }
 
-  /// That memory was freed: it is not used any more.
+  /// Called when that memory is freed: returns the private copies of pages secluded there.
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
     const auto lies_there = [&](const stretch& s) { return begin <= s.begin && s.begin < begin + bytes; };
