@@ -9,7 +9,7 @@
 #include "support/routed_threads.hpp"
 
 using namespace testing;
-using kolo::detail::transport::driver;
+using kolo::detail::transport::progress_engine;
 
 namespace {
 
@@ -132,7 +132,7 @@ TEST_CASE("a request that another thread waits for is driven by that thread alon
           std::vector<int> x(many, 1), y(many, 1);
           std::latch has_claimed{1};
           auto request = kolo::start_allreduce(comm, x, kolo::sum), mine = kolo::start_allreduce(other, y, kolo::sum);
-          wrong.expect(driver::of_this_thread() != nullptr, "a thread that has started something");
+          wrong.expect(progress_engine::of_this_thread() != nullptr, "a thread that has started something");
           {
             const std::jthread waits{[&] {
               request.test();

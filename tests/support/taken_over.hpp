@@ -2,7 +2,7 @@
 // Operations that one thread takes over while another one drives them.
 #pragma once
 
-#include <kolo/transport/under_way.hpp>
+#include <kolo/transport/progress.hpp>
 
 #include <sched.h>
 
@@ -10,38 +10,38 @@
 #include <thread>
 
 /// Under way until it has been driven once; which lasts until another thread has begun to take it over.
-class driven_slowly : public kolo::detail::transport::driven {
+class slow_client : public kolo::detail::transport::progress_client {
  public:
-  driven_slowly() : driven{[](driven& d) noexcept { return static_cast<driven_slowly&>(d).work(); }} {}
+  slow_client() : progress_client{[](progress_client& d) noexcept { return static_cast<slow_client&>(d).work(); }} {}
 
-  std::atomic<bool> is_driven{false}, is_wanted{false};
+  std::atomic<bool> has_progressed{false}, is_wanted{false};
   bool has_ended = false;
 
  private:
-  kolo::detail::transport::company work() noexcept {
-    is_driven = true;
+  kolo::detail::transport::progress work() noexcept {
+    has_progressed = true;
     while (!is_wanted) ::sched_yield();
     for (int i = 0; i < 50; ++i) ::sched_yield();  // the other one comes as far as it may
     ends();
     has_ended = true;
-    return kolo::detail::transport::company::moved;
+    return kolo::detail::transport::progress::moved;
   }
 };
 
 /// Does the thread that takes it over find it as the one that drives it has left it, each time?
 inline bool is_taken_over_between(int times) {
   for (int i = 0; i < times; ++i) {
-    driven_slowly one;
+    slow_client one;
     one.join();
     one.begins();
     bool had_ended = false;
     std::thread other{[&] {
-      while (!one.is_driven) ::sched_yield();
+      while (!one.has_progressed) ::sched_yield();
       one.is_wanted = true;
       one.take_over();
       had_ended = one.has_ended;
     }};
-    kolo::detail::transport::drive_all_but(nullptr);
+    kolo::detail::transport::progress_others(nullptr);
     other.join();
     if (!had_ended) return false;
   }

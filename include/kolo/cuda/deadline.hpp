@@ -2,9 +2,9 @@
 // How the host waits for what is on a stream: it looks, and gives up when its deadline has passed.
 #pragma once
 
+#include <kolo/transport/progress.hpp>
 #include <kolo/transport/sentences.hpp>
 #include <kolo/transport/transport.hpp>
-#include <kolo/transport/under_way.hpp>
 
 #include <string>
 #include <thread>
@@ -50,7 +50,7 @@ void wait_for_stream(Base& transport, const wait_context& s, const goal& to, F h
   for (backoff p; !has_passed(); std::this_thread::yield()) {
     if (const failure* f = transport.failed()) throw error{*f};
     give_up_when_late(transport, p, s, "its own stream", to);
-    transport::drive_all_but(nullptr);
+    transport::progress_others(nullptr);
   }
 }
 

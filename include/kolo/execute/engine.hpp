@@ -16,8 +16,8 @@
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/flight_recorder.hpp>
+#include <kolo/transport/progress.hpp>
 #include <kolo/transport/transport.hpp>
-#include <kolo/transport/under_way.hpp>
 #include <kolo/transport/unsaid_failure.hpp>
 #include <kolo/view/memory.hpp>
 
@@ -47,7 +47,7 @@ class during {
 
 /// The part of a communicator that operations refer to: it stays in place when the communicator moves.
 template <class T>
-struct engine : transport::driven, failing<engine<T>> {
+struct engine : transport::progress_client, failing<engine<T>> {
   static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
   static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
@@ -89,7 +89,7 @@ struct engine : transport::driven, failing<engine<T>> {
 
   template <class... Args>
   [[gnu::cold, gnu::noinline]] explicit engine(Args&&... args)
-      : transport::driven{&go_on}, transport(std::forward<Args>(args)...) {
+      : transport::progress_client{&go_on}, transport(std::forward<Args>(args)...) {
     if (core::logs != core::log_nothing) [[unlikely]]
       core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
   }
@@ -267,7 +267,7 @@ struct engine : transport::driven, failing<engine<T>> {
       if (a == advanced::stuck)
         with_deadline(o, [&](backoff& waiting, const wait_context& s) {
           flight->wait(waiting, s);
-          if (transport::drive_all_but(this) != transport::company::moved && ++waiting.tests > polls_in_a_row)
+          if (transport::progress_others(this) != transport::progress::moved && ++waiting.tests > polls_in_a_row)
             ::sched_yield();
           const transport::in_call here{s};
           saying([&] { transport.check(waiting, s); });
@@ -317,20 +317,20 @@ struct engine : transport::driven, failing<engine<T>> {
   }
 
   /// Progresses this engine while its thread waits on another communicator, which must not get this one's errors.
-  static transport::company go_on(transport::driven& d) noexcept {
+  static transport::progress go_on(transport::progress_client& d) noexcept {
     auto& e = static_cast<engine&>(d);
-    if (!e.newest || e.is_advancing || e.deferred || e.transport.failed()) return transport::company::none;
+    if (!e.newest || e.is_advancing || e.deferred || e.transport.failed()) return transport::progress::none;
     const bool had_said = e.has_said;
     try {
       const auto a = e.advance(*e.newest);
       e.flush();
-      return a == advanced::stuck ? transport::company::stuck : transport::company::moved;
+      return a == advanced::stuck ? transport::progress::stuck : transport::progress::moved;
     } catch (...) {
       e.deferred = std::current_exception();
       error::is_got_over();
       if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
       e.has_said = had_said;
-      return transport::company::none;
+      return transport::progress::none;
     }
   }
 

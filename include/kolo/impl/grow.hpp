@@ -96,7 +96,7 @@ class welcoming {
       if (missing >= members.size() && rendezvous_clock::now() > until)
         return members.end_growth({errc::timeout, missing});
       members.check(p, s);
-      if (transport::drive_all_but(nullptr) != transport::company::moved) server_->await_arrivals();
+      if (transport::progress_others(nullptr) != transport::progress::moved) server_->await_arrivals();
     }
   }
   /// Marks the newcomers that ended before they came there; returns the first, or -1.
@@ -147,7 +147,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
       backoff p;
       const auto goes_on = [&] {
         check(p, s);
-        return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
+        return transport::pause_between(transport::progress_others(nullptr), std::chrono::milliseconds{20});
       };
       if (const auto fault = newcomers_at.collect(goes_on)) offer = *fault;
       else next.emplace(memory_, offer.region = made.emplace(memory_, shape).number(), shape, 0);

@@ -66,7 +66,7 @@ kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, co
   backoff p;
   const auto none_has_failed = [&] {
     all.check(p, {.operation = operation, .timeout = std::chrono::hours{10'000}});  // the rendezvous reports lateness
-    return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::milliseconds{20});
+    return transport::pause_between(transport::progress_others(nullptr), std::chrono::milliseconds{20});
   };
   here.compare(
       all, shm::report_of([&] {

@@ -5,7 +5,7 @@
 #include <kolo/launch/job_id.hpp>
 #include <kolo/launch/rendezvous_protocol.hpp>
 #include <kolo/os/descriptor.hpp>
-#include <kolo/transport/under_way.hpp>
+#include <kolo/transport/progress.hpp>
 
 #include <poll.h>
 
@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 /// Poll of a wait during connection setup: checks sockets again when data arrives, and progresses this thread's started
 /// operations.
 inline constexpr auto strangers = [] {
-  return transport::pause_between(transport::drive_all_but(nullptr), std::chrono::hours{1});
+  return transport::pause_between(transport::progress_others(nullptr), std::chrono::hours{1});
 };
 
 /// Its destruction notifies the other end, even if a process that was forked meanwhile also holds the socket.

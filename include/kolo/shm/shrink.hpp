@@ -5,7 +5,7 @@
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
-#include <kolo/transport/under_way.hpp>
+#include <kolo/transport/progress.hpp>
 
 #include <chrono>
 #include <optional>
@@ -85,7 +85,7 @@ class survivors {
 
   /// Progresses this thread's operations on other communicators meanwhile.
   static void wait(os::eventcount& event, std::uint32_t epoch) {
-    const auto pause = transport::pause_between(transport::drive_all_but(nullptr), between_polls);
+    const auto pause = transport::pause_between(transport::progress_others(nullptr), between_polls);
     if (pause > pause.zero()) event.wait(epoch, pause);  // else polls at once
   }
 

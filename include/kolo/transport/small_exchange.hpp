@@ -3,8 +3,8 @@
 #pragma once
 
 #include <kolo/transport/abilities.hpp>
+#include <kolo/transport/progress.hpp>
 #include <kolo/transport/transport.hpp>
-#include <kolo/transport/under_way.hpp>
 
 #include <algorithm>
 #include <cstring>

@@ -144,7 +144,7 @@ struct backoff {
 /// process, reports nothing.
 ///
 /// If `split` or a constructor waits, it does so for at most `timeout()` in total, by `kolo::relax(*this, p, s)`
-/// (under_way.hpp): operations of this thread on other communicators progress meanwhile. A thread that has such
+/// (progress.hpp): operations of this thread on other communicators progress meanwhile. A thread that has such
 /// operations sleeps for p.nap at most, which `relax` may lengthen while nothing happens.
 ///
 /// Without memory that all ranks see, rank 0 decides which failure is the first: a rank that fails sends its claim to

@@ -137,7 +137,7 @@ class nccl_comm {
   /// A fruitless look at something of NCCL's.
   void poll(backoff& p, const char* at) {
     give_up_when_late(*this, p, {.timeout = timeout_}, at, its_end);
-    transport::drive_all_but(nullptr);
+    transport::progress_others(nullptr);
     backoff own;
     check(own, {.timeout = timeout_});
     if (++p.polls > 64) std::this_thread::yield();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What a thread has started, while another thread takes it over.
-#include <kolo/transport/under_way.hpp>
+#include <kolo/transport/progress.hpp>
 
 #include "support/catch.hpp"
 #include "support/taken_over.hpp"

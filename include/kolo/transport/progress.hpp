@@ -18,67 +18,67 @@
 namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// What happened to the other operations while one was waited for. `none`: there are none, or they have failed.
-enum class company { none, stuck, moved };
+enum class progress { none, stuck, moved };
 
-class driven;
+class progress_client;
 
 /// The communicators on which one thread has started operations. Its own thread progresses them; another thread takes
 /// one over when a call is made there.
-class driver {
+class progress_engine {
  public:
   /// Progresses all but `mine`, as far as possible without waiting. Not reentrant.
-  company drive_all_but(const driven* mine);
+  progress progress_others(const progress_client* mine);
 
-  static driver* of_this_thread() { return here_.its; }  ///< null: it has started nothing
+  static progress_engine* of_this_thread() { return here_.its; }  ///< null: it has started nothing
 
  private:
-  friend driven;
+  friend progress_client;
 
   /// A thread's own driver, and whether the thread has destroyed it.
   struct thread_state {
-    driver* its;
+    progress_engine* its;
     bool is_over;
   };
   struct owner {
-    std::shared_ptr<driver> own{};
+    std::shared_ptr<progress_engine> own{};
     ~owner() { here_ = {nullptr, true}; }
   };
 
   /// Null when the thread is about to end.
-  static std::shared_ptr<driver> own() {
+  static std::shared_ptr<progress_engine> own() {
     if (here_.is_over) return nullptr;
     [[maybe_unused]] static const int known =
         ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
     thread_local owner mine;
-    if (!here_.its) here_.its = (mine.own = core::shared<driver>()).get();
+    if (!here_.its) here_.its = (mine.own = core::shared<progress_engine>()).get();
     return mine.own;
   }
 
   static constinit inline thread_local thread_state here_{nullptr, false};
 
   std::recursive_mutex mutex_{};  ///< of the list; progress may start an operation, so its thread may lock twice
-  driven *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `drive_all_but`
-  std::atomic<int> under_way_{0};              ///< communicators of the list that have operations under way
-  bool drives_ = false;                        ///< on its own thread
+  progress_client *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `progress_others`
+  std::atomic<int> under_way_{0};                       ///< communicators of the list that have operations under way
+  bool is_progressing_ = false;                         ///< on its own thread
   const pid_t process_ = ::getpid();
 };
 
 /// The operations of one communicator, which another communicator's wait may progress. It stays in the list of the
 /// thread that last started an operation even after all have ended, so that starting again costs nothing. Every call
 /// first calls `take_over`: from then on no other thread progresses it.
-class driven {
+class progress_client {
  public:
-  driven(const driven&) = delete;
-  driven& operator=(const driven&) = delete;
+  progress_client(const progress_client&) = delete;
+  progress_client& operator=(const progress_client&) = delete;
 
   void take_over() {
-    if (in_ && in_.get() != driver::of_this_thread()) [[unlikely]]
+    if (in_ && in_.get() != progress_engine::of_this_thread()) [[unlikely]]
       move_here();
   }
   /// Called before this thread starts an operation.
   void join() {
     take_over();
-    if (!in_ && (in_ = driver::own())) insert();
+    if (!in_ && (in_ = progress_engine::own())) insert();
   }
   /// An operation was started, and progresses in other waits until `ends`.
   void begins() {
@@ -90,9 +90,9 @@ class driven {
   }
 
  protected:
-  using drive = company (*)(driven&) noexcept;
-  explicit driven(drive d) : drive_{d} {}
-  ~driven() { leave(); }
+  using progress_fn = progress (*)(progress_client&) noexcept;
+  explicit progress_client(progress_fn f) : progress_{f} {}
+  ~progress_client() { leave(); }
 
   /// Called before this object is destroyed. Returns whether operations were in flight.
   bool leave() noexcept {
@@ -110,7 +110,7 @@ class driven {
   }
 
  private:
-  friend driver;
+  friend progress_engine;
 
   [[gnu::cold, gnu::noinline]] void move_here() {
     if (!leave()) return;
@@ -128,47 +128,47 @@ class driven {
     if (after_) after_->before_ = this;
   }
 
-  drive drive_;
-  std::shared_ptr<driver> in_{};
-  driven *before_ = nullptr, *after_ = nullptr;
+  progress_fn progress_;
+  std::shared_ptr<progress_engine> in_{};
+  progress_client *before_ = nullptr, *after_ = nullptr;
   bool is_under_way_ = false;
 };
 
-inline company driver::drive_all_but(const driven* mine) {
+inline progress progress_engine::progress_others(const progress_client* mine) {
   const int own = mine && mine->is_under_way_ ? 1 : 0;
-  if (drives_ || under_way_.load(std::memory_order_relaxed) <= own) return company::none;
+  if (is_progressing_ || under_way_.load(std::memory_order_relaxed) <= own) return progress::none;
   const std::lock_guard lock{mutex_};
-  drives_ = true;
-  auto result = company::none;
-  for (driven* d = first_; d; d = next_) {
+  is_progressing_ = true;
+  auto result = progress::none;
+  for (progress_client* d = first_; d; d = next_) {
     next_ = d->after_;
-    if (d != mine && d->is_under_way_) result = std::max(result, d->drive_(*d));
+    if (d != mine && d->is_under_way_) result = std::max(result, d->progress_(*d));
   }
-  drives_ = false;
+  is_progressing_ = false;
   return result;
 }
 
 /// Progresses all operations that this thread has started, except on `mine`.
-inline company drive_all_but(const driven* mine) {
-  auto* const its = driver::of_this_thread();
-  return its ? its->drive_all_but(mine) : company::none;
+inline progress progress_others(const progress_client* mine) {
+  auto* const its = progress_engine::of_this_thread();
+  return its ? its->progress_others(mine) : progress::none;
 }
 
 /// How long a thread may sleep before it polls again, after progressing its operations: `usual` if it has none.
-constexpr std::chrono::milliseconds pause_between(company others, std::chrono::milliseconds usual) {
-  if (others == company::none) return usual;
-  return std::chrono::milliseconds{others == company::moved ? 0 : 1};
+constexpr std::chrono::milliseconds pause_between(progress others, std::chrono::milliseconds usual) {
+  if (others == progress::none) return usual;
+  return std::chrono::milliseconds{others == progress::moved ? 0 : 1};
 }
 
 /// Called after a fruitless poll wherever a thread waits for other ranks: for an operation on `mine`, or for none that
 /// was started.
 template <class T>
-void relax(T& transport, backoff& p, const wait_context& s, const driven* mine = nullptr) {
+void relax(T& transport, backoff& p, const wait_context& s, const progress_client* mine = nullptr) {
   static constexpr std::chrono::microseconds shortest{50};
-  switch (drive_all_but(mine)) {
-    case company::none: p.nap = p.nap.zero(); return transport.relax(p, s);
-    case company::stuck: p.nap = std::max(p.nap, shortest); return transport.relax(p, s);
-    case company::moved: break;
+  switch (progress_others(mine)) {
+    case progress::none: p.nap = p.nap.zero(); return transport.relax(p, s);
+    case progress::stuck: p.nap = std::max(p.nap, shortest); return transport.relax(p, s);
+    case progress::moved: break;
   }
   p.polls = 0;  // more may be there at once
   p.nap = shortest;
