@@ -4,7 +4,7 @@
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
-#include <kolo/cuda/pinned_room.hpp>
+#include <kolo/cuda/pinned_pool.hpp>
 #include <kolo/cuda/work_stream.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
@@ -42,7 +42,7 @@ struct reaches_devices {
 /// The communicator works on the device that is current at its first call. Whoever uses it has that device current;
 /// anything else is an error that names both, as is a view in another device's memory.
 template <MessageTransport Base>
-class on_device : private detail::cuda::pinned_room,
+class on_device : private detail::cuda::pinned_pool,
                   public Base {  // in this order: the transport may still write to pinned memory when it is destroyed
  public:
   using abilities = kolo::abilities<ability::host_transport, ability::executor, ability::options, ability::token,
@@ -72,7 +72,7 @@ class on_device : private detail::cuda::pinned_room,
   ~on_device() {
     if (work_.is_moved_from() || !Base::failed()) return;
     work_.abandon();
-    pinned_room::abandon();
+    pinned_pool::abandon();
   }
 
   bool is_straight() const { return is_straight_; }

@@ -28,10 +28,10 @@ struct captured_work<T> {
   captured_work(const captured_work&) = delete;
   ~captured_work() {
     if constexpr (HasExecutor<T>)
-      if (transport.failed()) room.abandon();  // as the engine's is
+      if (transport.failed()) own_scratch.abandon();  // as the engine's is
   }
   const T& transport;
-  decltype(engine<T>::of_running) room{};  ///< its own: the capture contains its addresses
+  decltype(engine<T>::of_running) own_scratch{};  ///< its own: the capture contains its addresses
   typename T::ticket ticket{};
   typename T::captured_messages captured;  // destroyed first
 };
@@ -89,7 +89,7 @@ class collective_operation : public operation {
  protected:
   advanced go_on() {
     if (is_pair()) [[unlikely]]
-      return go_on_in_its_room();
+      return go_on_with_own_scratch();
     return go_on_here();
   }
 
@@ -107,14 +107,14 @@ class collective_operation : public operation {
   }
 
   /// Other operations progress beside it, so it has its own scratch.
-  advanced go_on_in_its_room() {
+  advanced go_on_with_own_scratch() {
     const void* stream = nullptr;
     if constexpr (requires { options_.stream; }) stream = options_.stream;
-    if (!room_ && !engine_.pairs->may_begin_on(stream)) return advanced::stuck;
-    if (!room_) room_ = engine_.pairs->take_room(stream);
-    const in_room here{engine_.room, room_};
+    if (!scratch_ && !engine_.pairs->may_begin_on(stream)) return advanced::stuck;
+    if (!scratch_) scratch_ = engine_.pairs->acquire_scratch(stream);
+    const scoped_scratch here{engine_.current_scratch, scratch_};
     const auto a = go_on_here();
-    if (a == advanced::finished) engine_.pairs->put_back(std::exchange(room_, nullptr));
+    if (a == advanced::finished) engine_.pairs->release_scratch(std::exchange(scratch_, nullptr));
     return a;
   }
 
@@ -157,7 +157,7 @@ class collective_operation : public operation {
     return advanced::finished;
   }
   void repeat() {
-    const in_room here{engine_.room, &captured_->room};
+    const scoped_scratch here{engine_.current_scratch, &captured_->own_scratch};
     const auto put = [this] {
       begin();
       static_cast<void>(go_on_with_it());
@@ -173,7 +173,7 @@ class collective_operation : public operation {
 
   engine<T>& engine_;
   const collective_args& args_;
-  decltype(engine<T>::room) room_ = nullptr;  ///< of a pair operation that has begun
+  decltype(engine<T>::current_scratch) scratch_ = nullptr;  ///< of a pair operation that has begun
   typename T::options options_;
   typename decltype(ways_to_run<T>())::type how_{};
   bool has_begun_ = false;

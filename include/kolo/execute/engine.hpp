@@ -58,8 +58,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
 
   // Memory that every operation reuses. It outlives the transport, which may still write there.
   scratch<memory> of_running{};
-  scratch<memory>* room = &of_running;         ///< of the operation that progresses now
-  std::shared_ptr<pair_book<memory>> pairs{};  ///< null before the first pair operation
+  scratch<memory>* current_scratch = &of_running;  ///< of the operation that progresses now
+  std::shared_ptr<pair_book<memory>> pairs{};      ///< null before the first pair operation
   using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
                                                      const typename T::options&, call_site);
   compares_pair* compare_pair = nullptr;  ///< likewise null

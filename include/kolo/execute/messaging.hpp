@@ -103,9 +103,9 @@ class messaging_run {
     const auto state_bytes = need.state_memory + up(2 * static_cast<std::size_t>(step::capacity) *
                                                     static_cast<std::size_t>(size) * sizeof(message));
     in_flight_count_ = std::min({most_in_flight, need.pieces, pieces_at_once_of(transport())});
-    auto* const all_state = engine_.room->state.at_least(in_flight_count_ * state_bytes +
-                                                         (static_cast<std::size_t>(size) + 1) * sizeof(source));
-    auto* const all_blocks = engine_.room->blocks.at_least(in_flight_count_ * up(need.blocks), executor);
+    auto* const all_state = engine_.current_scratch->state.at_least(
+        in_flight_count_ * state_bytes + (static_cast<std::size_t>(size) + 1) * sizeof(source));
+    auto* const all_blocks = engine_.current_scratch->blocks.at_least(in_flight_count_ * up(need.blocks), executor);
     sources_ = reinterpret_cast<source*>(all_state + in_flight_count_ * state_bytes);
     for (std::size_t i = 0; i < most_in_flight; ++i) {
       auto& l = in_flight_[i];
@@ -141,7 +141,7 @@ class messaging_run {
     std::size_t bytes = 0;
     for (int i = 0; i < l.count; ++i)
       if (!(l.messages[i].runs = runs_of(l.messages[i]))) bytes += staged_bytes(l.messages[i]);
-    auto* staging = engine_.room->staging[current_ - in_flight_].at_least(bytes, executor_of(transport()));
+    auto* staging = engine_.current_scratch->staging[current_ - in_flight_].at_least(bytes, executor_of(transport()));
     for (const bool incoming : {false, true})
       for (int i = 0; i < l.count; ++i)
         if (auto& m = l.messages[i]; m.incoming == incoming) post(m, staging);

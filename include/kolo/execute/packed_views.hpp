@@ -24,8 +24,8 @@ class packed_views {
                     (k == kind::reduce_scatter && !view::apart(args.in, args.out));  // MPI's does not work in place
     if (!replaces_in && !replaces_out_) return args;
     packed_ = args;
-    if (replaces_in) copy(executor, args.in, packed_.in = contiguous(args.in, e.room->staging[0], executor));
-    if (replaces_out_) packed_.out = contiguous(args.out, e.room->staging[1], executor);
+    if (replaces_in) copy(executor, args.in, packed_.in = contiguous(args.in, e.current_scratch->staging[0], executor));
+    if (replaces_out_) packed_.out = contiguous(args.out, e.current_scratch->staging[1], executor);
     if (is_one && is_root) copy(executor, args.in, packed_.out);
     return packed_;
   }

@@ -55,8 +55,8 @@ struct pair_book {
   virtual void begin_pass() = 0;
   virtual bool take(const operation& o) = 0;
   virtual bool may_begin_on(const void* stream) const = 0;
-  virtual scratch<Memory>* take_room(const void* stream) = 0;
-  virtual void put_back(scratch<Memory>* room) = 0;
+  virtual scratch<Memory>* acquire_scratch(const void* stream) = 0;
+  virtual void release_scratch(scratch<Memory>* s) = 0;
   virtual void abandon() = 0;
 };
 
@@ -109,17 +109,17 @@ class pairs final : public pair_book<Memory> {
 
   /// The scratch of an operation until it is put back. A failed operation keeps it: the transport may still write
   /// there.
-  scratch<Memory>* take_room(const void* stream) override {
+  scratch<Memory>* acquire_scratch(const void* stream) override {
     stream_ = stream;
     ++under_way_;
-    return rooms_.take();
+    return scratch_pool_.take();
   }
-  void put_back(scratch<Memory>* room) override {
+  void release_scratch(scratch<Memory>* s) override {
     --under_way_;
-    rooms_.put_back(room);
+    scratch_pool_.put_back(s);
   }
   void abandon() override {
-    rooms_.for_each([](scratch<Memory>& room) { room.abandon(); });
+    scratch_pool_.for_each([](scratch<Memory>& s) { s.abandon(); });
   }
   stock<pair_signatures> signatures{};
 
@@ -135,7 +135,7 @@ class pairs final : public pair_book<Memory> {
   std::uint64_t pass_ = 0;
   const void* stream_ = nullptr;
   int under_way_ = 0;
-  stock<scratch<Memory>> rooms_{};
+  stock<scratch<Memory>> scratch_pool_{};
 };
 
 template <class Engine>

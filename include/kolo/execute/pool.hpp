@@ -95,12 +95,13 @@ struct scratch {
 
 /// Makes a scratch the current one while it lives.
 template <class Memory>
-class in_room {
+class scoped_scratch {
  public:
-  in_room(scratch<Memory>*& in_use, scratch<Memory>* room) : in_use_{in_use}, before_{std::exchange(in_use, room)} {}
-  in_room(const in_room&) = delete;
-  in_room& operator=(const in_room&) = delete;
-  ~in_room() { in_use_ = before_; }
+  scoped_scratch(scratch<Memory>*& in_use, scratch<Memory>* now)
+      : in_use_{in_use}, before_{std::exchange(in_use, now)} {}
+  scoped_scratch(const scoped_scratch&) = delete;
+  scoped_scratch& operator=(const scoped_scratch&) = delete;
+  ~scoped_scratch() { in_use_ = before_; }
 
  private:
   scratch<Memory>*& in_use_;

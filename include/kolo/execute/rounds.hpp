@@ -24,8 +24,9 @@ class rounds_run : mismatch_checker<T> {
     const auto need = block_state<>::bytes_needed(args, rank, size, transport().slot_bytes());
     const auto bytes =
         need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
-    auto* state = e.room->state.at_least(bytes);
-    blocks_.begin(args, rank, size, transport().slot_bytes(), state, e.room->blocks.at_least(need.blocks), {});
+    auto* state = e.current_scratch->state.at_least(bytes);
+    blocks_.begin(args, rank, size, transport().slot_bytes(), state, e.current_scratch->blocks.at_least(need.blocks),
+                  {});
     outgoing_ = reinterpret_cast<outgoing*>(state + need.state_memory);
     incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
     sources_ = reinterpret_cast<source*>(incoming_ + streams);

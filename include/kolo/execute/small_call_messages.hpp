@@ -22,7 +22,7 @@ class small_call_messages {
     const bool is_staged =
         plan_.combines || args_.collective == kind::barrier;  // a barrier sends and receives in one place
     const std::size_t each = plan_.receives > 0 ? (plan_.in[0].bytes + 63) / 64 * 64 : 0;
-    auto* const staging = engine_.room->staging[0].at_least(is_staged ? plan_.receives * each : 0);
+    auto* const staging = engine_.current_scratch->staging[0].at_least(is_staged ? plan_.receives * each : 0);
     for (int i = 0; i < plan_.receives; ++i) {
       auto* const to = is_staged ? staging + static_cast<std::size_t>(i) * each : args_.out.base + plan_.in[i].offset;
       in[i] = transport().receive(plan_.in[i].peer, to, plan_.in[i].bytes, tag);

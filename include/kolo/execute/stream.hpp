@@ -24,7 +24,7 @@ class stream_run : piece_protocols<T>, layout {
     describe(args, transport().rank(), transport().size(), piece_bytes());
     const auto ranks = static_cast<std::size_t>(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
-    auto* state = engine_.room->state.at_least(
+    auto* state = engine_.current_scratch->state.at_least(
         parts + ranks * (2 * sizeof(peer_stream) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));
     place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(std::exchange(state, state + bytes)); });
     out_ = reinterpret_cast<peer_stream*>(state);

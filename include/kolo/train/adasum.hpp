@@ -81,7 +81,7 @@ class adasum {
     using N = typename detail::reduce::divisor<T>::type;  // rounds once from here to T
     if (pair.size() == 1) return;
     const std::size_t n = gradient.size();
-    const std::span<T> both = room_for<T>(2 * n);
+    const std::span<T> both = scratch_for<T>(2 * n);
     kolo::allgather(pair, gradient, both);
     const std::span<const T> all = both, a = all.first(n), b = all.last(n);
     const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
@@ -95,10 +95,10 @@ class adasum {
   }
 
   template <class T>
-  std::span<T> room_for(std::size_t n) {
+  std::span<T> scratch_for(std::size_t n) {
     static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-    if (room_.size() < n * sizeof(T)) room_.resize(n * sizeof(T));
-    return {reinterpret_cast<T*>(room_.data()), n};
+    if (scratch_.size() < n * sizeof(T)) scratch_.resize(n * sizeof(T));
+    return {reinterpret_cast<T*>(scratch_.data()), n};
   }
 
   template <class T>
@@ -115,7 +115,7 @@ class adasum {
   part folded_;              ///< with that other one, or alone
   std::vector<part> pairs_;  ///< at distance 1, 2, 4, ...
   std::vector<std::byte>
-      room_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
+      scratch_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
 };
 
 }  // namespace kolo::inline KOLO_ABI

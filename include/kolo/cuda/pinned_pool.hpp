@@ -16,7 +16,7 @@ class pinned_block {
   std::byte* data() const { return memory_.get(); }
 
  private:
-  friend class pinned_room;
+  friend class pinned_pool;
   kolo::cuda::pinned_memory memory_;
   std::size_t bytes_;
   std::uint64_t free_after_ = 0;  ///< the gate that the stream has to pass first
@@ -25,7 +25,7 @@ class pinned_block {
 
 /// Blocks are made when none fits, and then kept: as many as have been under way at once, of sizes that are powers of
 /// two.
-class pinned_room {
+class pinned_pool {
  public:
   pinned_block* take(std::size_t bytes) {
     pinned_block* best = nullptr;
