@@ -12,7 +12,7 @@
 #include <kolo/execute/failing.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/pairs.hpp>
-#include <kolo/execute/pool.hpp>
+#include <kolo/execute/scratch.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/flight_recorder.hpp>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/copy.hpp>
-#include <kolo/execute/pool.hpp>
+#include <kolo/execute/scratch.hpp>
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/transport/abilities.hpp>
 

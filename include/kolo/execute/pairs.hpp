@@ -5,7 +5,7 @@
 
 #include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/operation.hpp>
-#include <kolo/execute/pool.hpp>
+#include <kolo/execute/scratch.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/transport.hpp>
 
@@ -18,7 +18,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// A pool of objects that are acquired and put back; they stay in place as long as the pool lives.
 template <class X>
-class stock {
+class object_pool {
  public:
   X* take() {
     if (free_.empty()) {
@@ -121,7 +121,7 @@ class pairs final : public pair_book<Memory> {
   void abandon() override {
     scratch_pool_.for_each([](scratch<Memory>& s) { s.abandon(); });
   }
-  stock<pair_signatures> signatures{};
+  object_pool<pair_signatures> signatures{};
 
  private:
   struct direction {
@@ -135,7 +135,7 @@ class pairs final : public pair_book<Memory> {
   std::uint64_t pass_ = 0;
   const void* stream_ = nullptr;
   int under_way_ = 0;
-  stock<scratch<Memory>> scratch_pool_{};
+  object_pool<scratch<Memory>> scratch_pool_{};
 };
 
 template <class Engine>

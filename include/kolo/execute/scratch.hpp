@@ -37,7 +37,7 @@ auto memory_of(const T& transport) {
 /// device's memory may wait for its streams: outgrown blocks stay until the end there, and together take no more than
 /// the current one, if there is memory for that.
 template <class Memory = host_memory>
-class pool {
+class growing_buffer {
  public:
   std::byte* at_least(std::size_t bytes, const Memory& memory = {}) {
     if (bytes > size_) grow(bytes, memory);
@@ -84,9 +84,9 @@ class pool {
 /// The scratch of one running operation.
 template <class Memory>
 struct scratch {
-  pool<> state{};             ///< of the operation itself
-  pool<Memory> blocks{};      ///< intermediate blocks
-  pool<Memory> staging[2]{};  ///< messages
+  growing_buffer<> state{};             ///< of the operation itself
+  growing_buffer<Memory> blocks{};      ///< intermediate blocks
+  growing_buffer<Memory> staging[2]{};  ///< messages
 
   void abandon() {
     for (auto* const p : {&blocks, &staging[0], &staging[1]}) p->abandon();

@@ -3,7 +3,7 @@
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
 
-#include <kolo/execute/pool.hpp>
+#include <kolo/execute/scratch.hpp>
 
 #include <cstdlib>
 
@@ -29,7 +29,7 @@ struct counted_memory {
 
 TEST_CASE("pool: what a device may still use is not freed before the end, and is no more than what is in use") {
   {
-    pool<counted_memory> p;
+    growing_buffer<counted_memory> p;
     for (const std::size_t bytes : {100u, 101u, 150u, 201u}) CHECK(p.at_least(bytes) != nullptr);
     CHECK(counted_memory::freed == 0);
     CHECK(counted_memory::taken == 100 + 200 + 400);
@@ -41,7 +41,7 @@ TEST_CASE("pool: what a device may still use is not freed before the end, and is
 }
 TEST_CASE("pool: where there is no memory for twice as much, there is for as much as is asked for") {
   counted_memory::taken = counted_memory::freed = 0;
-  pool<counted_memory> p;
+  growing_buffer<counted_memory> p;
   CHECK(p.at_least(400) != nullptr);
   CHECK(p.at_least(500) != nullptr);
   CHECK(counted_memory::taken == 400 + 500);
@@ -60,7 +60,7 @@ TEST_CASE("pool: what is abandoned is not freed") {
 }
 TEST_CASE("pool: the host's memory that cannot be had leaves nothing that is taken for memory") {
   if (testing::is_sanitized) return;  // which ends the program
-  pool<> p;
+  growing_buffer<> p;
   CHECK(p.at_least(100) != nullptr);
   CHECK_THROWS_AS(p.at_least(static_cast<std::size_t>(-1) / 2), std::bad_alloc);
   CHECK(p.at_least(100) != nullptr);
