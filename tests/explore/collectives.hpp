@@ -87,7 +87,7 @@ struct making : group {
     auto& w = wire(r);
     std::array<std::uint64_t, 2> regions{};
     if (r == 0) regions[0] = transport::initialise(memory, shape);
-    kolo::detail::transport::share(w, regions.data(), sizeof regions[0], "split");
+    kolo::detail::transport::small_allgather(w, regions.data(), sizeof regions[0], "split");
     auto& part = *new transport{memory, regions[0], shape, r};
     *reinterpret_cast<int*>(part.exchange_slot(1 - r)) = 100 + r;
     part.post_exchange(1 - r, sizeof(int), 0);

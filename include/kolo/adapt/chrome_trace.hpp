@@ -163,11 +163,11 @@ std::string merged_chrome_trace(C& comm) {
   const std::string mine = chrome_trace(comm.transport().log(), comm.rank(), clock);
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
   lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
-  detail::transport::share(transport, lengths.data(), sizeof(std::uint64_t), own_name);
+  detail::transport::small_allgather(transport, lengths.data(), sizeof(std::uint64_t), own_name);
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<char> texts(longest * lengths.size());
   std::memcpy(texts.data() + static_cast<std::size_t>(comm.rank()) * longest, mine.data(), mine.size());
-  detail::transport::share(transport, texts.data(), longest, own_name);
+  detail::transport::small_allgather(transport, texts.data(), longest, own_name);
   std::vector<std::string> all;
   for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, lengths[r]);
   return merge_chrome_traces(all);

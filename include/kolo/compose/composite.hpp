@@ -70,7 +70,7 @@ class composite_member : public Base {
     if (shared_failure_) shared_failure_->leave(IsFirst);
   }
 
-  void share(std::shared_ptr<shared_failure> fate) { shared_failure_ = std::move(fate); }
+  void attach(std::shared_ptr<shared_failure> fate) { shared_failure_ = std::move(fate); }
   void acquire_turn(std::uint64_t& sequence) {
     if (shared_failure_) shared_failure_->acquire_turn(IsFirst, sequence);
   }
@@ -269,8 +269,8 @@ class composite {
                                               " on the first, and " + std::to_string(second_.rank()) + " of " +
                                               std::to_string(second_.size()) + " on the second"};
     const auto fate = std::make_shared<detail::compose::composite_state<A, B>>(*first_.engine(), *second_.engine());
-    first_.transport().share(fate);
-    second_.transport().share(fate);
+    first_.transport().attach(fate);
+    second_.transport().attach(fate);
   }
   static B split_off(communicator<B>& host) {
     host.engine()->finish_all();

@@ -18,7 +18,7 @@ class near_ranks {
   near_ranks(T& all, int node, const char* operation) {
     std::vector<int> numbers(static_cast<std::size_t>(all.size()));
     numbers[static_cast<std::size_t>(all.rank())] = node;
-    transport::share(all, numbers.data(), sizeof(int), operation);
+    transport::small_allgather(all, numbers.data(), sizeof(int), operation);
     *this = near_ranks{transport::node_map{numbers}, all.rank()};
   }
   near_ranks(transport::node_map nodes, int rank)

@@ -116,15 +116,15 @@ struct program_of {
     if (a.what == action::kind::combine) {
       const combining<T, Op, 0, 1, N> work{
           op, a.count, a.sources, 1, a.finish_size, by_bytes, p.sources + a.first_source, {a.to}};
-      share<N>(work, thread, threads);
+      grid_stride<N>(work, thread, threads);
     } else if constexpr (!std::is_same_v<T, W>) {
       if (a.what == action::kind::narrow)
-        share<N>(narrowing<T, W, N>{a.to, a.from, a.rounded, a.count, by_bytes}, thread, threads);
-      else share<N>(widening<T, W, N>{a.to, a.from, a.count, by_bytes}, thread, threads);
+        grid_stride<N>(narrowing<T, W, N>{a.to, a.from, a.rounded, a.count, by_bytes}, thread, threads);
+      else grid_stride<N>(widening<T, W, N>{a.to, a.from, a.count, by_bytes}, thread, threads);
     }
   }
   template <std::size_t N, class Work>
-  KOLO_HOST_DEVICE static void share(const Work& work, std::size_t thread, std::size_t threads) {
+  KOLO_HOST_DEVICE static void grid_stride(const Work& work, std::size_t thread, std::size_t threads) {
     for (std::size_t i = thread; i < (work.count + N - 1) / N; i += threads) work(i);
   }
 };

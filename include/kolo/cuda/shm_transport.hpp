@@ -115,7 +115,7 @@ class between_processes {
       for (int peer = 0; peer < w.size(); ++peer)
         if (peer != rank_) open_once(peer);
     });
-    transport::share(w, all.data(), sizeof(shm::report), communicator_name);
+    transport::small_allgather(w, all.data(), sizeof(shm::report), communicator_name);
     for (const auto& r : all)
       if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not heard all reports: they hear this
   }

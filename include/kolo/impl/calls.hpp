@@ -157,7 +157,7 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
   } else {
     std::vector<int> nodes(static_cast<std::size_t>(e.transport.size()));
     nodes[static_cast<std::size_t>(e.transport.rank())] = mine;
-    transport::share(host_transport_of(e.transport), nodes.data(), sizeof(int), "topology_of");
+    transport::small_allgather(host_transport_of(e.transport), nodes.data(), sizeof(int), "topology_of");
     return nodes;
   }
 }

@@ -33,7 +33,7 @@ template <class T>
 void agree_to_grow(T& members, const growth_request& mine) {
   std::vector<growth_request> all(static_cast<std::size_t>(members.size()));
   all[static_cast<std::size_t>(members.rank())] = mine;
-  transport::share(members, all.data(), sizeof mine, "grow");
+  transport::small_allgather(members, all.data(), sizeof mine, "grow");
   for (int r = 0; r < members.size(); ++r) {
     const auto& its = all[static_cast<std::size_t>(r)];
     if (its.is_refused != 0 || its.newcomers < 1)
@@ -157,7 +157,7 @@ slot_transport<Memory> slot_transport<Memory>::grow(std::string_view meeting, in
     } catch (const std::exception& e) {
       offer = {.code = errc::system, .text = std::string_view{e.what()}};
     }
-  detail::transport::share(*this, told.data(), sizeof offer, s);
+  detail::transport::small_allgather(*this, told.data(), sizeof offer, s);
   if (offer.code != errc{}) throw fails(offer.code, offer.peer, offer.text);
 
   fixed_text<256> reason;

@@ -47,8 +47,8 @@ clock_offset offset_from_first(T& transport, int questions) {
   for (int k = 0; k < questions; ++k) {
     std::int64_t theirs = 0;
     const auto asked = trace_time(transport);
-    transport::put(transport, 0, reinterpret_cast<const std::byte*>(&theirs), sizeof theirs, s);
-    transport::take(transport, 0, reinterpret_cast<std::byte*>(&theirs), sizeof theirs, s);
+    transport::small_send(transport, 0, reinterpret_cast<const std::byte*>(&theirs), sizeof theirs, s);
+    transport::small_receive(transport, 0, reinterpret_cast<std::byte*>(&theirs), sizeof theirs, s);
     const auto answered = trace_time(transport), half = (answered - asked + 1) / 2;
     if (half < best.error) best = {time_between(asked + half, theirs), half + 1};
   }
@@ -59,9 +59,9 @@ void answer(T& transport, int peer, int questions) {
   const wait_context s = transport::setup_of(transport, clock_alignment);
   for (int k = 0; k < questions; ++k) {
     std::int64_t mine = 0;
-    transport::take(transport, peer, reinterpret_cast<std::byte*>(&mine), sizeof mine, s);
+    transport::small_receive(transport, peer, reinterpret_cast<std::byte*>(&mine), sizeof mine, s);
     mine = trace_time(transport);
-    transport::put(transport, peer, reinterpret_cast<const std::byte*>(&mine), sizeof mine, s);
+    transport::small_send(transport, peer, reinterpret_cast<const std::byte*>(&mine), sizeof mine, s);
   }
 }
 
@@ -82,13 +82,13 @@ clock_offset clock_offset_of(T& transport, int questions = 16) {
   std::vector<node_clock> all(static_cast<std::size_t>(transport.size()));
   auto& mine = all[static_cast<std::size_t>(transport.rank())];
   mine = {place.node_rank, place.local_rank, {}};
-  detail::transport::share(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
+  detail::transport::small_allgather(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
   const int first_node = all[0].node;
   const auto asks = [&](const node_clock& r) { return r.local == 0 && r.node != first_node; };
   if (asks(mine)) mine.found = detail::observe::offset_from_first(transport, questions);
   for (int r = 1; transport.rank() == 0 && r < transport.size(); ++r)
     if (asks(all[static_cast<std::size_t>(r)])) detail::observe::answer(transport, r, questions);
-  detail::transport::share(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
+  detail::transport::small_allgather(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
   for (const node_clock& r : all)
     if (r.node == place.node_rank && asks(r)) return r.found;
   return {};

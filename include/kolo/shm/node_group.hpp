@@ -71,7 +71,7 @@ class node_group {
         throw error{errc::system, "the system has no random numbers"};
     });
     mine.has_failed = own.has_failed;
-    transport::share(all, infos.data(), sizeof(member_info), operation_);
+    transport::small_allgather(all, infos.data(), sizeof(member_info), operation_);
     if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed; }))
       throw_first(all, own);
     for (int r = 0; r < all.size(); ++r) {
@@ -99,7 +99,7 @@ class node_group {
   void compare(T& all, report mine) const {
     std::vector<unsigned char> failed(static_cast<std::size_t>(all.size()));
     failed[static_cast<std::size_t>(all.rank())] = mine.has_failed;
-    transport::share(all, failed.data(), 1, operation_);
+    transport::small_allgather(all, failed.data(), 1, operation_);
     if (std::find(failed.begin(), failed.end(), 1) == failed.end()) return;
     int& peer = mine.what.peer;
     peer = peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1;
@@ -119,7 +119,7 @@ class node_group {
   void throw_first(T& all, const report& mine) const {
     std::vector<report> reports(static_cast<std::size_t>(all.size()));
     reports[static_cast<std::size_t>(all.rank())] = mine;
-    transport::share(all, reports.data(), sizeof mine, operation_);
+    transport::small_allgather(all, reports.data(), sizeof mine, operation_);
     for (const bool also_late : {false, true})
       for (int r = 0; r < all.size(); ++r) {
         auto& [has_failed, what] = reports[static_cast<std::size_t>(r)];

@@ -56,7 +56,7 @@ parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
       all[0].region = made.number;
       hold(made.base);
     });
-  detail::transport::share(transport, all.data(), sizeof(request), "symmetric");
+  detail::transport::small_allgather(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
     if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
       core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",

@@ -37,7 +37,7 @@ received_slot peek_before_all_else(T& transport, int peer, F has_gone_on) {
 
 template <SlotTransport T>
   requires(!MessageTransport<T>)
-void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
+void small_send(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     std::byte* to = nullptr;
@@ -52,7 +52,7 @@ void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_
 
 template <SlotTransport T>
   requires(!MessageTransport<T>)
-void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
+void small_receive(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     received_slot a;
@@ -73,12 +73,12 @@ void await(T& transport, typename T::ticket t, const wait_context& s) {
   for (backoff p; !transport.done(t);) relax(transport, p, s);
 }
 template <MessageTransport T>
-void put(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
+void small_send(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   await(transport, transport.send(peer, data, bytes, split_tag), s);
 }
 template <MessageTransport T>
-void take(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
+void small_receive(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   await(transport, transport.receive(peer, data, bytes, split_tag), s);
 }
@@ -127,23 +127,23 @@ auto telling_others(T& transport, const char* operation, F f) {
 /// Allgather through rank 0. `items`: one per rank, with this rank's filled in. `s`: the context of each wait.
 template <class T>
   requires SlotTransport<T> || MessageTransport<T>
-void share(T& transport, void* items, std::size_t item_bytes, const wait_context& s) {
+void small_allgather(T& transport, void* items, std::size_t item_bytes, const wait_context& s) {
   auto* bytes = static_cast<std::byte*>(items);
   const auto mine = static_cast<std::size_t>(transport.rank()) * item_bytes,
              all = static_cast<std::size_t>(transport.size()) * item_bytes;
   if (transport.rank() != 0) {
-    put(transport, 0, bytes + mine, item_bytes, s);
-    take(transport, 0, bytes, all, s);
+    small_send(transport, 0, bytes + mine, item_bytes, s);
+    small_receive(transport, 0, bytes, all, s);
     return;
   }
   for (int r = 1; r < transport.size(); ++r)
-    take(transport, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
-  for (int r = 1; r < transport.size(); ++r) put(transport, r, bytes, all, s);
+    small_receive(transport, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
+  for (int r = 1; r < transport.size(); ++r) small_send(transport, r, bytes, all, s);
 }
 template <class T>
   requires SlotTransport<T> || MessageTransport<T>
-void share(T& transport, void* items, std::size_t item_bytes, const char* operation) {
-  share(transport, items, item_bytes, setup_of(transport, operation));
+void small_allgather(T& transport, void* items, std::size_t item_bytes, const char* operation) {
+  small_allgather(transport, items, item_bytes, setup_of(transport, operation));
 }
 
 /// Collective: the ranks that pass this color, in the order of their keys, and of their ranks if keys are equal.
@@ -154,7 +154,7 @@ std::vector<int> group_of(T& transport, int color, int key) {
   };
   std::vector<member> all(static_cast<std::size_t>(transport.size()));
   all[static_cast<std::size_t>(transport.rank())] = {color, key};
-  share(transport, all.data(), sizeof(member), "split");
+  small_allgather(transport, all.data(), sizeof(member), "split");
   std::vector<int> group;
   for (int r = 0; r < transport.size(); ++r)
     if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
@@ -167,7 +167,7 @@ std::vector<int> group_of(T& transport, int color, int key) {
 template <SlotTransport T>
 void everybody_is_here(T& transport, const char* operation) {
   std::vector<char> here(static_cast<std::size_t>(transport.size()), 1);
-  share(transport, here.data(), 1, operation);
+  small_allgather(transport, here.data(), 1, operation);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::transport

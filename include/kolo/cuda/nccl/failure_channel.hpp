@@ -25,7 +25,7 @@ class failure_channel {
   virtual void check(backoff&, const wait_context&) = 0;
   virtual placement place() const = 0;
   /// Rank 0's bytes to all; false: there is no way.
-  virtual bool share(std::span<char>, std::chrono::nanoseconds timeout) = 0;
+  virtual bool broadcast(std::span<char>, std::chrono::nanoseconds timeout) = 0;
   /// Of each rank the number of its node.
   virtual void find_nodes(std::span<int> of_each, std::chrono::nanoseconds timeout) = 0;
   /// Do all ranks call the same? Throws `mismatch`; where there is no way, nothing is asked.
@@ -44,7 +44,7 @@ class host_failure_channel final : public failure_channel {
   void relax(backoff& p, const wait_context& s) override { own_.transport().relax(p, s); }
   void check(backoff& p, const wait_context& s) override { own_.transport().check(p, s); }
   placement place() const override { return own_.transport().place(); }
-  bool share(std::span<char> bytes, std::chrono::nanoseconds timeout) override {
+  bool broadcast(std::span<char> bytes, std::chrono::nanoseconds timeout) override {
     kolo::broadcast(own_, bytes, 0, within(timeout));
     return true;
   }
@@ -91,7 +91,7 @@ class local_failure_channel final : public failure_channel {
           fail(failure_from(s, errc::timeout, rank_, now - p.since, "what is awaited has not come within the time"))};
   }
   placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not say
-  bool share(std::span<char>, std::chrono::nanoseconds) override { return false; }
+  bool broadcast(std::span<char>, std::chrono::nanoseconds) override { return false; }
   void find_nodes(std::span<int> of_each, std::chrono::nanoseconds) override {
     std::iota(of_each.begin(), of_each.end(), 0);
   }

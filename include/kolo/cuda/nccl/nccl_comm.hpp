@@ -42,7 +42,7 @@ class nccl_comm {
         device_{this_device()} {
     ncclUniqueId id{};
     if (rank_ == 0) wait_ready("ncclGetUniqueId", ncclGetUniqueId(&id));
-    failures_->share(id.internal, options_.timeout);
+    failures_->broadcast(id.internal, options_.timeout);
     ncclConfig_t config = without_blocking();
     ncclComm_t comm = nullptr;
     const ncclResult_t r = ncclCommInitRankConfig(&comm, size_, id, rank_, &config);
@@ -102,7 +102,7 @@ class nccl_comm {
     int group = color;
     if (part) {  // any color: the group is called by one of its ranks
       group = rank_;
-      part->share({reinterpret_cast<char*>(&group), sizeof group}, options_.timeout);
+      part->broadcast({reinterpret_cast<char*>(&group), sizeof group}, options_.timeout);
     } else if (color < 0) {
       throw error{errc::invalid_argument,
                   "over an ncclComm_t the color of a split must not be negative, and it is " + std::to_string(color)};

@@ -46,9 +46,9 @@ struct path_to_lanes {
     const int distance = k - all.joining() + 1, to = mod(me.lane + distance, all.m),
               from = mod(me.lane - distance, all.m);
     return transfer{.to = all.rank(me.node, to),
-                    .send = share(me.node, me.lane, to),
+                    .send = parts_for(me.node, me.lane, to),
                     .from = all.rank(me.node, from),
-                    .receive = share(me.node, from, me.lane)};
+                    .receive = parts_for(me.node, from, me.lane)};
   }
   constexpr step scatter(const node_position& me, int r, int k) const {
     return backwards(gather(me, r, rounds() - 1 - k));
@@ -56,7 +56,7 @@ struct path_to_lanes {
 
  private:
   /// Of the parts of a run, what is for one lane.
-  constexpr block_range share(int node, int run, int lane) const {
+  constexpr block_range parts_for(int node, int run, int lane) const {
     return {all.rank(node, run) * all.m + lane, static_cast<int>(all.run_of(node, run).count), all.m};
   }
 };
