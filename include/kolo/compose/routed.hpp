@@ -7,8 +7,8 @@
 #include <kolo/launch/meet.hpp>
 #include <kolo/shm/heap.hpp>
 #include <kolo/transport/abilities.hpp>
+#include <kolo/transport/forwarded.hpp>
 #include <kolo/transport/message_queues.hpp>
-#include <kolo/transport/passed_on.hpp>
 
 #include <unistd.h>
 
@@ -117,7 +117,7 @@ class routed {
 
   const failure& fail(const failure& f) {
     if (has_slots()) return near_->fail(f);
-    const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_culprit(*this, f));
+    const failure& decided = far_.fail(failed() ? *first_ : detail::transport::with_peer_identity(*this, f));
     if (!first_) first_ = decided;
     if (near_) near_->fail(*first_);
     return *first_;
@@ -129,13 +129,13 @@ class routed {
     const auto f = failure_from({.peer = rank()}, errc::peer_failed, rank(), {}, why);
     if constexpr (requires { far_.leave(why); })
       if (!has_slots() && !failed()) far_.leave(why);
-    if (near_ && !near_->failed()) near_->fail(detail::transport::with_culprit(*this, f));
+    if (near_ && !near_->failed()) near_->fail(detail::transport::with_peer_identity(*this, f));
   }
 
   /// As far as one of the transports knows.
   rank_identity who(int r) const {
     if constexpr (Identifiable<Far>) return far_.who(r);
-    else return detail::transport::nobody_known;
+    else return detail::transport::unknown_rank;
   }
   int rank_of(const rank_identity& somebody) const {
     if (const int r = detail::transport::rank_of(far_, somebody); r >= 0) return r;
@@ -349,7 +349,7 @@ class routed {
     if (near_ranks_.is_empty() || !near_ || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed() ||
         process_ != ::getpid())
       return;
-    near_->fail(detail::transport::with_culprit(
+    near_->fail(detail::transport::with_peer_identity(
         *this, detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception)));
   }
 

@@ -85,7 +85,7 @@ struct failure {
   std::int64_t waited_ns = 0;      ///< how long the rank had waited, in nanoseconds
   fixed_text<32> operation;        ///< the name of the call
   fixed_text<256> text;            ///< one sentence, without the place
-  rank_identity culprit;           ///< the rank that caused it, as other communicators identify it, too
+  rank_identity caused_by;         ///< the rank that caused it, as other communicators identify it, too
 };
 
 /// All fields as text: "allreduce #12, round 3, rank 0: rank 2 died".

@@ -6,7 +6,7 @@
 #include <kolo/compose/near_ranks.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/transport/abilities.hpp>
-#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/forwarded.hpp>
 #include <kolo/view/memory.hpp>
 
 #include <optional>
@@ -73,7 +73,7 @@ class routed {
     return first_ ? &*first_ : nullptr;
   }
   const failure& fail(const failure& f) {
-    if (!failed()) tell_both(detail::transport::with_culprit(far_.host_transport(), f));
+    if (!failed()) tell_both(detail::transport::with_peer_identity(far_.host_transport(), f));
     return *first_;
   }
   void relax(backoff& p, const wait_context& s) {

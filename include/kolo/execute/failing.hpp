@@ -6,7 +6,7 @@
 #include <kolo/core/log.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/transport/abilities.hpp>
-#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/forwarded.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <string>

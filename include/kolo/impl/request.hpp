@@ -5,7 +5,7 @@
 #include <kolo/core/text.hpp>
 #include <kolo/execute/request.hpp>
 #include <kolo/impl/calls.hpp>
-#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/forwarded.hpp>
 
 #include <unistd.h>
 #include <exception>

@@ -9,7 +9,7 @@
 #include <kolo/mpi/nodes.hpp>
 #include <kolo/mpi/one_host_tuning.hpp>
 #include <kolo/mpi/requests.hpp>
-#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/forwarded.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <exception>
@@ -118,7 +118,7 @@ class transport {
 
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
-    const failure named = detail::transport::with_culprit(*this, f);
+    const failure named = detail::transport::with_peer_identity(*this, f);
     if (detail::mpi::is_over()) failures_.fail_alone(named);
     else failures_.fail(named);
     cancel_all();
@@ -128,7 +128,7 @@ class transport {
   rank_identity who(int r) const {
     constexpr std::uint64_t no_process = std::uint64_t{1} << 32;
     const int number = detail::mpi::is_running() ? detail::mpi::rank_in_world(native_handle(), r) : MPI_UNDEFINED;
-    if (number == MPI_UNDEFINED) return detail::transport::nobody_known;
+    if (number == MPI_UNDEFINED) return detail::transport::unknown_rank;
     return {.among = no_process, .number = static_cast<std::uint64_t>(number)};
   }
   /// Receives that could not be cancelled, and MPI's own collectives.
@@ -356,7 +356,7 @@ class transport {
 
   void leave(const failure& f) noexcept {
     if (failed() || !detail::mpi::is_running()) return;
-    failures_.propose(detail::transport::with_culprit(*this, f));
+    failures_.propose(detail::transport::with_peer_identity(*this, f));
     abandon();
   }
   void leave() noexcept {

@@ -13,7 +13,7 @@
 #include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/flight_recorder.hpp>
-#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/forwarded.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class shm_member {
 
   [[gnu::cold, gnu::noinline]] const failure& fail(const failure& f) {
     if (const failure* first = failed()) return *first;
-    failure_of(base_.get(), shape_, rank_) = transport::with_culprit(*this, f);
+    failure_of(base_.get(), shape_, rank_) = transport::with_peer_identity(*this, f);
     std::uint32_t nobody = 0;
     if (head().failed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_seq_cst))
       wake_all(base_.get(), size());
@@ -64,7 +64,7 @@ class shm_member {
   rank_identity who(int r) const {
     const auto& its = state_of_rank(r);
     const auto thread = its.thread.load(std::memory_order_acquire);
-    if (thread == 0) return transport::nobody_known;
+    if (thread == 0) return transport::unknown_rank;
     return {.among = static_cast<std::uint64_t>(its.id.pid), .number = its.id.start_time, .part = thread};
   }
 

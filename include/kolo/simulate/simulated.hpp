@@ -6,7 +6,7 @@
 #include <kolo/launch/cause.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/simulate/simulated_group.hpp>
-#include <kolo/transport/passed_on.hpp>
+#include <kolo/transport/forwarded.hpp>
 
 #include <cmath>
 #include <cstring>
@@ -75,7 +75,7 @@ class transport {
   const failure* failed() const { return group_->failed ? &*group_->failed : nullptr; }
   const failure& fail(const failure& f) {
     if (group_->failed) return *group_->failed;
-    group_->failed = detail::transport::with_culprit(*this, f);
+    group_->failed = detail::transport::with_peer_identity(*this, f);
     for (auto& m : group_->members)
       if (m.asleep) all_->wake(m.number, all_->time(me().number));
     return *group_->failed;

@@ -14,9 +14,9 @@
 namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// The identity of a rank that its transport cannot tell from others.
-inline constexpr rank_identity nobody_known{.among = ~std::uint64_t{0}};
+inline constexpr rank_identity unknown_rank{.among = ~std::uint64_t{0}};
 
-inline bool is_known(const rank_identity& who) { return who != rank_identity{} && who != nobody_known; }
+inline bool is_known(const rank_identity& who) { return who != rank_identity{} && who != unknown_rank; }
 
 /// -1: no rank here, as far as `transport` knows.
 template <class T>
@@ -32,11 +32,11 @@ int rank_of(const T& transport, const rank_identity& who) {
 /// Adds the identity of the peer, a rank of `transport`; unless the failure names a culprit already, whose transport
 /// may number ranks differently.
 template <class T>
-failure with_culprit(const T& transport, failure f) {
-  if (f.peer < 0 || f.culprit != rank_identity{}) return f;
-  f.culprit = nobody_known;
+failure with_peer_identity(const T& transport, failure f) {
+  if (f.peer < 0 || f.caused_by != rank_identity{}) return f;
+  f.caused_by = unknown_rank;
   if constexpr (Identifiable<T>)
-    if (f.peer < transport.size()) f.culprit = transport.who(f.peer);
+    if (f.peer < transport.size()) f.caused_by = transport.who(f.peer);
   return f;
 }
 
@@ -48,7 +48,7 @@ inline bool is_of_another(const failure& f) {
     case errc::peer_left: return true;
     case errc::timeout:
     case errc::mismatch: return f.rank >= 0 && f.rank != f.peer;
-    default: return is_known(f.culprit);
+    default: return is_known(f.caused_by);
   }
 }
 
@@ -62,17 +62,17 @@ template <class T>
   f.rank = f.peer = transport.rank();
   f.text = own;
   const auto cause = error::in_flight();
-  const int culprit = cause ? rank_of(transport, cause->culprit) : f.rank;
-  if (culprit == f.rank || !is_of_another(*cause)) return f;
-  if (culprit >= 0) f.code = cause->code;
-  f.peer = culprit;
-  f.culprit = cause->culprit;
+  const int cause_rank = cause ? rank_of(transport, cause->caused_by) : f.rank;
+  if (cause_rank == f.rank || !is_of_another(*cause)) return f;
+  if (cause_rank >= 0) f.code = cause->code;
+  f.peer = cause_rank;
+  f.caused_by = cause->caused_by;
   f.text = "passes on what ended another communicator";
   try {
     std::string text = "passes on what ended another communicator";
-    if (culprit >= 0 && cause->peer >= 0)
-      core::append_words(text, {", where rank ", culprit, " is rank ", cause->peer});
-    else if (culprit >= 0) core::append_words(text, {", because of rank ", culprit});
+    if (cause_rank >= 0 && cause->peer >= 0)
+      core::append_words(text, {", where rank ", cause_rank, " is rank ", cause->peer});
+    else if (cause_rank >= 0) core::append_words(text, {", because of rank ", cause_rank});
     else core::append_words(text, {" (ranks as they are numbered there)"});
     core::append_words(text, {": ", sentence(*cause)});
     f.text = text;
