@@ -99,13 +99,13 @@ template <kolo::kind K>
 void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const kolo::tuning& table,
            std::map<int, std::vector<double>>& losses, std::FILE* rows) {
   namespace inside = kolo::detail::select;
-  const inside::question q{.collective = K,
-                           .size = ranks,
-                           .bytes = inside::least_of_class(inside::size_class(bytes)),
-                           .has_streams = !over_mpi,
-                           .has_board = !over_mpi,
-                           .allowed = kolo::order::any,
-                           .takes_native = over_mpi};
+  const inside::selection_query q{.collective = K,
+                                  .size = ranks,
+                                  .bytes = inside::least_of_class(inside::size_class(bytes)),
+                                  .has_streams = !over_mpi,
+                                  .has_board = !over_mpi,
+                                  .allowed = kolo::order::any,
+                                  .takes_native = over_mpi};
   std::span<const inside::candidate> all = inside::candidates_for<K, true>;
   if (over_mpi) all = inside::candidates_beside_native<K>;
   const std::string choice = all[inside::fastest(all, q, table)].name;
@@ -114,8 +114,8 @@ void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const 
     return void(std::printf("  (%s of %s was not measured)\n", choice.c_str(), kolo::name(K)));
   auto best = mine;
   for (auto i = c.seconds.begin(); i != c.seconds.end(); ++i) {
-    const bool is_candidate =
-        std::any_of(all.begin(), all.end(), [&](const auto& one) { return i->first == one.name && q.admits(one); });
+    const bool is_candidate = std::any_of(all.begin(), all.end(),
+                                          [&](const auto& one) { return i->first == one.name && q.is_eligible(one); });
     if (is_candidate && i->second < best->second) best = i;
   }
   const double loss = mine->second / best->second - 1;

@@ -15,7 +15,7 @@
 namespace {
 
 using namespace kolo;
-using detail::select::candidates_for, detail::select::choose, detail::select::question;
+using detail::select::candidates_for, detail::select::choose, detail::select::selection_query;
 
 std::atomic<int> wrong = 0;
 
@@ -119,13 +119,13 @@ void answers() {
   const auto at_will = reduced<true, order::fixed_for_size>(f), in_order = reduced<false, order::fixed_for_size>(f);
   expect(at_will == "circulant" && in_order != at_will, "fewest bytes, in order and at will");
   for (const auto& c : candidates_for<kind::allreduce, false>)
-    expect(question{.collective = kind::allreduce, .size = 8, .commutes = false}.admits(c) == c.is_ordered,
+    expect(selection_query{.collective = kind::allreduce, .size = 8, .commutes = false}.is_eligible(c) == c.is_ordered,
            "who keeps no order is not admitted");
 }
 
 /// Six rounds and 14/8 of the vector, or three rounds and all of it three times: the same, but for what is rounded.
 void ties() {
-  const question q{.collective = kind::allreduce, .size = 8, .bytes = 1024, .has_streams = false};
+  const selection_query q{.collective = kind::allreduce, .size = 8, .bytes = 1024, .has_streams = false};
   const detail::select::candidate both[] = {
       detail::select::candidate_of<detail::select::stateless<circulant::allreduce>>("more rounds"),
       detail::select::candidate_of<detail::select::stateless<recursive_doubling::allreduce>>("more bytes")};

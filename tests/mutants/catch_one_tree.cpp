@@ -63,7 +63,8 @@ void any_count() {
 
 void members() {
   for (const int p : {3, 4, 5, 16}) {
-    const detail::select::question q{.collective = kind::allreduce, .size = p, .allowed = order::fixed_for_any_count};
+    const detail::select::selection_query q{
+        .collective = kind::allreduce, .size = p, .allowed = order::fixed_for_any_count};
     const auto all = detail::select::candidates_of_one_tree<void>(q);
     expect(all.size() == 2 && compare_bits(one_shot::allreduce{}, two_shot::allreduce{}, p), "two of one tree");
     for (const auto& c : all)

@@ -243,7 +243,7 @@ constexpr auto operator_of_call(const Op& op) {
 template <class Op, class Algorithm>
 struct scaled_call;
 template <class T>
-std::span<const select::candidate> candidates_that_reduce_once(const select::question& q);
+std::span<const select::candidate> candidates_that_reduce_once(const select::selection_query& q);
 
 /// The properties that follow from the types of a call of K by Op and schedule S over a transport.
 template <kind K, class T, class Op, class S, class TransportType>

@@ -22,7 +22,7 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::collective {
 
 template <class T>
-std::span<const select::candidate> candidates_that_reduce_once(const select::question&) {
+std::span<const select::candidate> candidates_that_reduce_once(const select::selection_query&) {
   return select::of_one_tree<void>::from_left;  // one_shot and two_shot
 }
 

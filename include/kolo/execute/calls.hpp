@@ -16,17 +16,17 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-struct candidate;  // select/candidates.hpp
-struct question;   // select/question.hpp
+struct candidate;        // select/candidates.hpp
+struct selection_query;  // select/selection_query.hpp
 
 /// The candidates for collective K over transport T.
 template <kind K, class T>
-std::span<const candidate> candidates_in(const question& q);
+std::span<const candidate> candidates_in(const selection_query& q);
 
 /// The candidates that combine every element by one tree, selected by the collective, `allowed`, the number of ranks
 /// and whether elements are converted.
 template <class T>
-std::span<const candidate> candidates_of_one_tree(const question& q);
+std::span<const candidate> candidates_of_one_tree(const selection_query& q);
 
 }  // namespace kolo::inline KOLO_ABI::detail::select
 
@@ -38,7 +38,7 @@ struct choice {
   bool commutes = true;
   order allowed = order::fixed_for_size;
   bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
-  std::span<const select::candidate> (*candidates)(const select::question&) = nullptr;
+  std::span<const select::candidate> (*candidates)(const select::selection_query&) = nullptr;
   bool reduces_once = false;  ///< only candidates that send no partial results
 };
 

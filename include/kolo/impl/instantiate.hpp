@@ -21,7 +21,7 @@
 
 #define KOLO_CANDIDATES(TEMPLATE, T, K)                                                                            \
   TEMPLATE std::span<const kolo::detail::select::candidate> kolo::detail::select::candidates_in<kolo::kind::K, T>( \
-      const kolo::detail::select::question&);
+      const kolo::detail::select::selection_query&);
 
 #define KOLO_ENGINE(TEMPLATE, T)                                                                                       \
   TEMPLATE class kolo::communicator<T>;                                                                                \
@@ -42,7 +42,7 @@
   TEMPLATE std::vector<int> kolo::detail::execute::nodes_told_on_host<T>(kolo::detail::execute::engine<T>&, int);      \
   TEMPLATE kolo::detail::shm::resource_pointer kolo::detail::shm::heap_under<T>(kolo::detail::execute::engine<T>&);    \
   TEMPLATE std::span<const kolo::detail::select::candidate> kolo::detail::select::candidates_of_one_tree<T>(           \
-      const kolo::detail::select::question&);                                                                          \
+      const kolo::detail::select::selection_query&);                                                                   \
   KOLO_CANDIDATES(TEMPLATE, T, allreduce)                                                                              \
   KOLO_CANDIDATES(TEMPLATE, T, reduce_scatter)                                                                         \
   KOLO_CANDIDATES(TEMPLATE, T, allgather)                                                                              \

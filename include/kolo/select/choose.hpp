@@ -12,7 +12,7 @@
 #include <kolo/select/native.hpp>
 #include <kolo/select/on_nodes.hpp>
 #include <kolo/select/one_tree.hpp>
-#include <kolo/select/question.hpp>
+#include <kolo/select/selection_query.hpp>
 #include <kolo/transport/abilities.hpp>
 
 #include <bit>
@@ -21,7 +21,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-[[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const question& q, const tuning& table) {
+[[gnu::cold, gnu::noinline]] inline double predicted(const candidate& c, const selection_query& q,
+                                                     const tuning& table) {
   if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
   const execute::schedule_ref s = c.of(q.size);
   if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
@@ -35,12 +36,12 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
 
 /// The first of the fastest; only those with this tree, if one is given. Times that differ by rounding only count as
 /// equal: ranks may have been compiled for different processors.
-[[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const question& q,
+[[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const selection_query& q,
                                                         const tuning& table, int tree = 0) {
   std::size_t best = all.size();
   double least = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!q.admits(all[i]) || (tree != 0 && all[i].tree != tree)) continue;
+    if (!q.is_eligible(all[i]) || (tree != 0 && all[i].tree != tree)) continue;
     const double seconds = predicted(all[i], q, table);
     if (q.native_first && all[i].is_native && seconds == 0) return i;
     if (all[i].is_native && seconds == 0) continue;  // not measured
@@ -52,18 +53,18 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
 }
 
 /// Whether the table fitted in this run decides: only if no bit depends on the choice.
-inline bool goes_by_fit(const question& q, const tuning* fitted) {
+inline bool goes_by_fit(const selection_query& q, const tuning* fitted) {
   return fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
 }
-inline const tuning& deciding(const question& q, const tuning& fixed, const tuning* fitted) {
+inline const tuning& deciding(const selection_query& q, const tuning& fixed, const tuning* fitted) {
   return goes_by_fit(q, fitted) ? *fitted : fixed;
 }
 
-[[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const question& q,
+[[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const selection_query& q,
                                                        const tuning& fixed, const tuning* fitted) {
   const auto best = fastest(all, q, deciding(q, fixed, fitted));
   if (!fitted || !q.leaves_bits(all[best])) return best;
-  question of_one_link = q;  // all that a fit measures
+  selection_query of_one_link = q;  // all that a fit measures
   of_one_link.nodes = nullptr;
   return fastest(all, of_one_link, *fitted, all[best].tree);
 }
@@ -76,14 +77,14 @@ inline std::string in_microseconds(double seconds) {
 
 /// Logs the choice and its reason: the predicted time of each candidate.
 [[gnu::cold, gnu::noinline]] inline void log_choice(int rank, std::span<const candidate> all, const candidate& best,
-                                                    const question& q, const tuning& table) {
+                                                    const selection_query& q, const tuning& table) {
   const std::string of = core::text_of({name(q.collective), " of ", q.bytes, " bytes among ", q.size, " ranks"});
   core::log_line(rank,
                  {of, " runs as ", best.name, ", predicted to take ", in_microseconds(predicted(best, q, table))});
   if (core::logs < core::log_trace) return;
   for (const candidate& c : all)
     core::log_line(rank, {"  ", of, ", ", c.name, ": ",
-                          q.admits(c) ? in_microseconds(predicted(c, q, table)) : "does not do this call"});
+                          q.is_eligible(c) ? in_microseconds(predicted(c, q, table)) : "does not do this call"});
 }
 
 /// Four classes per octave. The smallest length of a class represents all its lengths.
@@ -104,7 +105,7 @@ const tuning& fixed_table(const execute::engine<T>& e) {
 }
 
 template <kind K, class T>
-std::span<const candidate> candidates_in(const question& q) {
+std::span<const candidate> candidates_in(const selection_query& q) {
   if constexpr (OnNodes<T>)
     if (q.nodes) return q.nodes->candidates_of<K>();
   return candidates_over<K, T>(q.has_streams);
@@ -112,20 +113,20 @@ std::span<const candidate> candidates_in(const question& q) {
 
 /// The query of a call with a vector of `bytes` on the wire.
 template <Transport T>
-[[gnu::cold, gnu::noinline]] question question_of(const execute::engine<T>& e, const execute::choice& c,
-                                                  std::size_t bytes, bool is_ragged, bool converts) {
-  question q{.collective = c.collective,
-             .size = e.transport.size(),
-             .bytes = bytes,
-             .commutes = c.commutes,
-             .is_ragged = is_ragged,
-             .converts = converts,
-             .has_streams = transport::has_streams(e.transport),
-             .has_board = HasBoard<T> && transport::has_streams(e.transport),
-             .allowed = c.allowed,
-             .takes_native = c.may_be_native && has_native_now(e.transport),
-             .native_first = comes_first<T> && !e.named,
-             .most_native_bytes = most_native_bytes<T>};
+[[gnu::cold, gnu::noinline]] selection_query query_of(const execute::engine<T>& e, const execute::choice& c,
+                                                      std::size_t bytes, bool is_ragged, bool converts) {
+  selection_query q{.collective = c.collective,
+                    .size = e.transport.size(),
+                    .bytes = bytes,
+                    .commutes = c.commutes,
+                    .is_ragged = is_ragged,
+                    .converts = converts,
+                    .has_streams = transport::has_streams(e.transport),
+                    .has_board = HasBoard<T> && transport::has_streams(e.transport),
+                    .allowed = c.allowed,
+                    .takes_native = c.may_be_native && has_native_now(e.transport),
+                    .native_first = comes_first<T> && !e.named,
+                    .most_native_bytes = most_native_bytes<T>};
   if (!goes_by_fit(q, e.fitted.get())) q.nodes = nodes_under(e);
   return q;
 }
@@ -140,7 +141,7 @@ template <Transport T>
     static const execute::resolved_call alone{};
     return alone;
   }
-  const question q = question_of(e, c, bytes, is_ragged, converts);
+  const selection_query q = query_of(e, c, bytes, is_ragged, converts);
   auto& there = e.resolved.entry_for(key);
   if (there.key == key) return there.how;
   const auto all = c.candidates(q);

@@ -63,16 +63,16 @@ inline const char* words_for(pattern p) {
 }
 
 /// Why a candidate is not eligible; null: it is.
-inline const char* objection(const candidate& c, const question& q, const tuning& table) {
+inline const char* why_ineligible(const candidate& c, const selection_query& q, const tuning& table) {
   if (!c.is_native) {
-    if (q.admits(c)) return nullptr;
+    if (q.is_eligible(c)) return nullptr;
     if (!c.supports(q.size)) return "does not support this number of ranks";
     return q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
   }
   if (!q.takes_native && q.reduces_in_order())
     return "the transport's own: only in any order, since its bits are not promised";
   if (!q.takes_native) return "the transport's own: not of these elements by this operator, or not among these ranks";
-  if (!q.admits(c))
+  if (!q.is_eligible(c))
     return q.knows_bytes() ? "the transport's own: at most 2^31 - 1 bytes"
                            : "the transport's own: ranks do not know all counts";
   return q.native_first || predicted(c, q, table) > 0
@@ -80,13 +80,13 @@ inline const char* objection(const candidate& c, const question& q, const tuning
              : "the transport's own: no time in the table; kolo::fit(comm) measures it";
 }
 
-inline explanation explain_choice(std::span<const candidate> all, const question& q, const tuning& fixed,
+inline explanation explain_choice(std::span<const candidate> all, const selection_query& q, const tuning& fixed,
                                   const tuning* fitted, const char* origin) {
   const tuning& table = deciding(q, fixed, fitted);
   explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
   if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
   for (const candidate& c : all) {
-    const char* const no = objection(c, q, table);
+    const char* const no = why_ineligible(c, q, table);
     explanation::considered one{.algorithm = c.name, .seconds = no ? 0 : predicted(c, q, table), .is_admitted = !no};
     const char* const own = one.seconds > 0 ? "the transport's own collective, chosen where it saves a twentieth"
                                             : "the transport's own collective, which comes first";
@@ -132,7 +132,7 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
                               (o.allowed == order::fixed_for_size && (keeps_order<T> || comes_first<T>)));
   const execute::choice c{K, o.commutes || !schedule::reduces(K), o.allowed, may_be_native,
                           keeps_tree ? &candidates_of_one_tree<T> : &candidates_in<K, T>};
-  const question q = question_of(e, c, least_of_class(size_class(known)), o.ragged, o.converts);
+  const selection_query q = query_of(e, c, least_of_class(size_class(known)), o.ragged, o.converts);
   constexpr bool is_assumed = requires { requires T::assumes_table; };
   const char* const unmeasured =
       "table of an assumed network, which nobody measured: kolo::fit(comm) measures this one";
@@ -141,7 +141,7 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
                                                                                           : "default table";
   auto found = explain_choice(c.candidates(q), q, fixed_table(e), e.fitted.get(), origin);
   if (keeps_tree && q.size > 1) {
-    question free = q;
+    selection_query free = q;
     free.allowed = order::fixed_for_size;
     const auto at_will = explain_choice(candidates_in<K, T>(free), free, fixed_table(e), e.fitted.get(), origin);
     add_price(found, at_will);

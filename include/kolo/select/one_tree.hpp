@@ -6,7 +6,7 @@
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/rabenseifner.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>
-#include <kolo/select/question.hpp>
+#include <kolo/select/selection_query.hpp>
 
 #include <array>
 #include <span>
@@ -48,7 +48,7 @@ struct of_one_tree {
 inline constexpr int most_from_left = 16;  ///< ranks; with more of them, p - 1 messages a round are many
 
 template <class T>
-std::span<const candidate> candidates_of_one_tree(const question& q) {
+std::span<const candidate> candidates_of_one_tree(const selection_query& q) {
   using all = of_one_tree<void>;
   switch (q.collective) {
     case kind::reduce: return all::binomial_tree;

@@ -99,10 +99,10 @@ template <kind K, Transport T>
   if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
   std::vector<double> per_byte;
   for (std::size_t bytes = least;; bytes *= 2) {
-    const select::question q{.collective = K,
-                             .size = e.transport.size(),
-                             .bytes = bytes,
-                             .has_streams = transport::has_streams(e.transport)};
+    const select::selection_query q{.collective = K,
+                                    .size = e.transport.size(),
+                                    .bytes = bytes,
+                                    .has_streams = transport::has_streams(e.transport)};
     const auto all = select::candidates_over<K, T>(q.has_streams);
     const select::candidate& fastest = all[select::chosen(all, q, select::fixed_table(e), nullptr)];
     per_byte.push_back(select::predicted(fastest, q, select::fixed_table(e)) / static_cast<double>(bytes));

@@ -78,14 +78,14 @@ TEST_CASE("size classes are in order, four to an octave, and known by their leas
 TEST_CASE("the choice is the least predicted time of those that are admitted") {
   const auto check = [](std::span<const detail::select::candidate> all, kind k, int p, std::size_t bytes,
                         bool commutes) {
-    const detail::select::question q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
+    const detail::select::selection_query q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
     const auto choice = detail::select::chosen(all, q, default_tuning::shared_memory, nullptr);
     INFO(name(k) << " of " << p << " ranks, " << bytes << " bytes");
     REQUIRE(choice < all.size());
-    CHECK(q.admits(all[choice]));
+    CHECK(q.is_eligible(all[choice]));
     CHECK((commutes || all[choice].is_ordered));
     for (const auto& c : all)
-      if (q.admits(c))
+      if (q.is_eligible(c))
         CHECK(detail::select::predicted(all[choice], q, default_tuning::shared_memory) <=
               (1 + 1e-8) * detail::select::predicted(c, q, default_tuning::shared_memory));
   };
@@ -117,7 +117,8 @@ TEST_CASE("what differs by rounding alone is equal, so that ranks of two compile
     const detail::select::candidate all[] = {
         detail::select::candidate_of<detail::select::stateless<circulant::allreduce>>("circulant"),
         detail::select::candidate_of<detail::select::stateless<recursive_doubling::allreduce>>("recursive_doubling")};
-    const detail::select::question q{.collective = kind::allreduce, .size = 4, .bytes = 1024, .has_streams = false};
+    const detail::select::selection_query q{
+        .collective = kind::allreduce, .size = 4, .bytes = 1024, .has_streams = false};
     CHECK(detail::select::fastest(all, q, t) == (more > 1e-6 ? 1 : 0));
   }
 }
@@ -216,14 +217,14 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
   few_rounds.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1};
   few_bytes.rows[0] = {.ranks = 4, .runs_as = pattern::rounds};
   few_bytes.rows[0].bytes.fill(1);
-  const auto choice = [&](const detail::select::question& q, const tuning* fitted) {
+  const auto choice = [&](const detail::select::selection_query& q, const tuning* fitted) {
     return std::string{
         detail::select::candidates_for<kind::allreduce, true>[detail::select::chosen(
                                                                   detail::select::candidates_for<kind::allreduce, true>,
                                                                   q, few_rounds, fitted)]
             .name};
   };
-  detail::select::question q{.collective = kind::allreduce, .size = 4, .bytes = 4096, .has_streams = false};
+  detail::select::selection_query q{.collective = kind::allreduce, .size = 4, .bytes = 4096, .has_streams = false};
   CHECK(choice(q, nullptr) == "one_shot");
   CHECK(choice(q, &few_bytes) == "two_shot");
   q.converts = true;  // each of the two rounds in places of its own
@@ -516,7 +517,7 @@ TEST_CASE("an explanation says what a call would do") {
     wrong += explain(comm, kind::reduce, 4).reason.find("does not commute") != std::string::npos;
   });
   CHECK(wrong == 0);
-  const detail::select::question ragged{
+  const detail::select::selection_query ragged{
       .collective = kind::alltoall, .size = 3, .is_ragged = true, .has_streams = false};
   const auto e = detail::select::explain_choice(detail::select::candidates_for<kind::alltoall, false>, ragged,
                                                 default_tuning::messages, nullptr, "table");

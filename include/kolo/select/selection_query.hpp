@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI::detail::select {
 struct node_choice;  // select/on_nodes.hpp
 
 /// Everything that a choice depends on.
-struct question {
+struct selection_query {
   kind collective{};
   int size = 0;
   std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 if ranks need not know
@@ -29,10 +29,10 @@ struct question {
   std::size_t most_native_bytes = INT_MAX;
   const node_choice* nodes = nullptr;  ///< if there are two kinds of links, and no fit decides
 
-  bool admits(const candidate& c) const {
-    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : fits(c);
+  bool is_eligible(const candidate& c) const {
+    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : is_supported_by(c);
   }
-  bool fits(const candidate& c) const {
+  bool is_supported_by(const candidate& c) const {
     return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
   }
   bool reduces_in_order() const { return schedule::reduces(collective) && allowed != order::any; }
