@@ -25,7 +25,7 @@ struct row {
 };
 
 /// The nanoseconds of a call without and with it, batch by batch in turns; the order changes from one turn to the next.
-void compare(const row& r, std::size_t bytes, int rounds, bool speaks) {
+void compare(const row& r, std::size_t bytes, int rounds, bool prints) {
   const int calls = static_cast<int>(std::clamp(2e-4 / (2e-7 + 1e-10 * static_cast<double>(bytes)), 1.0, 1000.0));
   std::vector<double> off, on, ratio;
   for (int k = -2; k < rounds; ++k) {
@@ -35,7 +35,7 @@ void compare(const row& r, std::size_t bytes, int rounds, bool speaks) {
     if (k < 0) continue;
     off.push_back(took[0]), on.push_back(took[1]), ratio.push_back(took[1] / took[0]);
   }
-  if (!speaks) return;
+  if (!prints) return;
   const auto percent = [](double x) { return 100 * (x - 1); };
   std::printf("%-16s %8zu B %12.1f ns %12.1f ns %+7.1f %%  (quartiles %+.1f ... %+.1f %%; fastest tenth %+.1f %%)\n",
               r.what, bytes, quantile(off, 0.5), quantile(on, 0.5), percent(quantile(ratio, 0.5)),

@@ -53,7 +53,7 @@ inline constexpr const char* cannot_be_shown =
     "(cudaMallocAsync), managed memory, or what "
     "lies at addresses that the program has mapped (PyTorch's expandable_segments)";
 
-inline constexpr const char* crosses_allocations =
+inline constexpr const char* spans_allocations =
     "a contiguous view lies in two allocations, and memory on a device is shown to other processes one allocation at a "
     "time: a bucket of two views takes both";
 
@@ -71,7 +71,7 @@ class shown_memory {
     const auto range = range_of(p);
     if (!range.can_be_shown) throw error{errc::invalid_argument, cannot_be_shown};
     if (static_cast<std::uint64_t>(p - reinterpret_cast<const std::byte*>(range.first)) + bytes > range.bytes)
-      throw error{errc::invalid_argument, crosses_allocations};
+      throw error{errc::invalid_argument, spans_allocations};
     exported_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
     for (const exported_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;

@@ -24,7 +24,7 @@ struct joined_pair {
 struct spreading {
   int ranks, blocks, chunks, root;  ///< root -1: an allgather
   bool one_copy_a_round;  ///< no rank sends a block twice in a round: in reverse, two would be combined at once
-  bool crosses_once;      ///< a block comes once into a cluster of wider links, and spreads there
+  bool enters_once;       ///< a block comes once into a cluster of wider links, and spreads there
   int owner(int block) const { return root >= 0 ? root : block / chunks; }
 };
 
@@ -108,7 +108,7 @@ class matching {
     receives_.assign(at(what_.ranks), 0);
     begin_ = static_cast<int>(random() % at(what_.ranks));
     const std::size_t before = all_.size();
-    brings_news_only_ = what_.crosses_once;
+    brings_news_only_ = what_.enters_once;
     try_all(round, true);
     try_all(round, false);
     brings_news_only_ = false;

@@ -154,11 +154,11 @@ struct two_level<Inside, Between>::gather {
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r), its = level.all.of(root);
-    const int joining = level.all.joining(), speaker = root - its.index;
+    const int joining = level.all.joining(), leader = root - its.index;
     if (k < joining) return level.all.collect(me, r, k, 1);
     if (k < joining + level.rounds_between(across())) return level.between(across(), me, k - joining, its.node);
-    if (r == speaker) return transfer{.to = root, .send = level.cut.all(level.all)};
-    if (r == root) return transfer{.from = speaker, .receive = level.cut.all(level.all)};
+    if (r == leader) return transfer{.to = root, .send = level.cut.all(level.all)};
+    if (r == root) return transfer{.from = leader, .receive = level.cut.all(level.all)};
     return {};
   }
 

@@ -46,7 +46,7 @@ struct path_to_root {
   constexpr bool hops() const { return at.index > 0; }  ///< who speaks for it is another
   constexpr int rounds() const { return ceil_log2(level.all.m) + (hops() ? 1 : 0); }
   constexpr step gather(const node_position& me, int r, int k) const {
-    const int m = level.all.m, speaker = root - at.index;
+    const int m = level.all.m, leader = root - at.index;
     if (k < ceil_log2(m)) {
       if (me.node != at.node || me.index > 0) return {};
       return renamed(
@@ -54,8 +54,8 @@ struct path_to_root {
           [&](const peer_range& lanes) { return level.all.inside(lanes, at.node, at.lane); },
           [&](const block_range& of) { return level.cut.inside(level.all, of, at.lane); });
     }
-    if (r == speaker) return transfer{.to = root, .send = level.cut.all(level.all)};
-    if (r == root) return transfer{.from = speaker, .receive = level.cut.all(level.all)};
+    if (r == leader) return transfer{.to = root, .send = level.cut.all(level.all)};
+    if (r == root) return transfer{.from = leader, .receive = level.cut.all(level.all)};
     return {};
   }
   constexpr step scatter(const node_position& me, int r, int k) const {
