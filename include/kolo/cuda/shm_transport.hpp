@@ -97,7 +97,7 @@ class between_processes {
   }
 
   void try_all(base_transport& w) {
-    std::vector<shm::report> all(edges_.size());
+    std::vector<shm::outcome> all(edges_.size());
     const auto attempt = [&](auto f) {
       try {
         f();
@@ -115,9 +115,9 @@ class between_processes {
       for (int peer = 0; peer < w.size(); ++peer)
         if (peer != rank_) open_once(peer);
     });
-    transport::small_allgather(w, all.data(), sizeof(shm::report), communicator_name);
+    transport::small_allgather(w, all.data(), sizeof(shm::outcome), communicator_name);
     for (const auto& r : all)
-      if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not heard all reports: they hear this
+      if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not all outcomes: they get this
   }
   void open_once(int peer) const try {
     opened_memory theirs;

@@ -69,7 +69,7 @@ kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, co
     return transport::pause_between(transport::progress_others(nullptr), std::chrono::milliseconds{20});
   };
   here.compare(
-      all, shm::report_of([&] {
+      all, shm::outcome_of([&] {
         made.emplace(meet(here.number(), here.size(), here.rendezvous_name(), o, all.timeout(), none_has_failed));
       }));
   return *std::move(made);

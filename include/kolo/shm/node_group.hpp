@@ -40,12 +40,12 @@ inline host_mark this_host() {
 }
 
 /// How a rank's part of a collective step ended.
-struct report {
+struct outcome {
   bool has_failed = false;
   failure what{};
 };
 template <class F>
-report report_of(F f) {
+outcome outcome_of(F f) {
   try {
     f();
     return {};
@@ -64,7 +64,7 @@ class node_group {
     std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
     auto& mine = infos[static_cast<std::size_t>(all.rank())];
     mine.node = all.place().node_rank;
-    const auto own = report_of([&] {
+    const auto own = outcome_of([&] {
       prepare();
       mine.host = this_host();
       if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
@@ -96,7 +96,7 @@ class node_group {
   /// Collective over `all`: throws the failure of the first rank that reports one, on all ranks; a timeout only if no
   /// rank reports anything else.
   template <Transport T>
-  void compare(T& all, report mine) const {
+  void compare(T& all, outcome mine) const {
     std::vector<unsigned char> failed(static_cast<std::size_t>(all.size()));
     failed[static_cast<std::size_t>(all.rank())] = mine.has_failed;
     transport::small_allgather(all, failed.data(), 1, operation_);
@@ -116,13 +116,13 @@ class node_group {
 
   /// Called once a rank is known to have failed: the reports are long, so they are exchanged only then.
   template <Transport T>
-  void throw_first(T& all, const report& mine) const {
-    std::vector<report> reports(static_cast<std::size_t>(all.size()));
-    reports[static_cast<std::size_t>(all.rank())] = mine;
-    transport::small_allgather(all, reports.data(), sizeof mine, operation_);
+  void throw_first(T& all, const outcome& mine) const {
+    std::vector<outcome> outcomes(static_cast<std::size_t>(all.size()));
+    outcomes[static_cast<std::size_t>(all.rank())] = mine;
+    transport::small_allgather(all, outcomes.data(), sizeof mine, operation_);
     for (const bool also_late : {false, true})
       for (int r = 0; r < all.size(); ++r) {
-        auto& [has_failed, what] = reports[static_cast<std::size_t>(r)];
+        auto& [has_failed, what] = outcomes[static_cast<std::size_t>(r)];
         if (!has_failed || (what.code == errc::timeout && !also_late)) continue;
         what.rank = r;
         throw error{what};
