@@ -80,7 +80,7 @@ struct group : scenario {
       return "swap" + pair((at - places.exchanges_at) / places.exchange_stride) +
              field((at - places.exchanges_at) % places.exchange_stride);
     if (at >= places.credits_at) return "credit" + pair((at - places.credits_at) / sizeof(edge_credit));
-    if (at >= places.failures_at) return "failure " + std::to_string((at - places.failures_at) / sizeof(said_failure));
+    if (at >= places.failures_at) return "failure " + std::to_string((at - places.failures_at) / sizeof(rank_failure));
     if (at < places.states_at)
       return at == 0                                    ? "head.failed"
              : at == 128                                ? "head.left"

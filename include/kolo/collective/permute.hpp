@@ -12,15 +12,15 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-/// The call of that name by schedule `s`. `says`: a hash of the destinations, so that ranks detect different ones.
+/// The call of that name by schedule `s`. `key`: a hash of the destinations, so that ranks detect different ones.
 template <class C, class In, class Out, class S>
-auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, std::uint64_t says) {
+auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, std::uint64_t key) {
   constexpr auto K = kind::permutation;
   return make_call<K>(as_view(in), as_view(out), execute::none{}, s, [&](auto& c) {
     const auto n = c.in.size();
     c.args.called = name;
     require_equal(comm, name, "in has ", n, " elements, and out has ", c.out.size());
-    complete<K, view_element_t<In>>(comm, c, n, n ^ says << 40);
+    complete<K, view_element_t<In>>(comm, c, n, n ^ key << 40);
     require(comm, name, apart(c.args.in, c.args.out), "in and out overlap");
   });
 }

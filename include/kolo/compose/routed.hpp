@@ -350,7 +350,7 @@ class routed {
         process_ != ::getpid())
       return;
     near_->fail(detail::transport::with_peer_identity(
-        *this, detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception)));
+        *this, detail::transport::failure_while_unwinding(*this, detail::transport::destroyed_by_an_exception)));
   }
 
   Far far_;

@@ -18,7 +18,7 @@
 #include <kolo/transport/flight_recorder.hpp>
 #include <kolo/transport/progress.hpp>
 #include <kolo/transport/transport.hpp>
-#include <kolo/transport/unsaid_failure.hpp>
+#include <kolo/transport/unreported_failure.hpp>
 #include <kolo/view/memory.hpp>
 
 #include <sched.h>
@@ -72,13 +72,13 @@ struct engine : transport::progress_client, failing<engine<T>> {
 
   T transport;
   transport::flight_log flight{transport};
-  std::shared_ptr<transport::unsaid_failure> unsaid = core::shared<transport::unsaid_failure>();
+  std::shared_ptr<transport::unreported_failure> unreported = core::shared<transport::unreported_failure>();
   const ::pid_t process = ::getpid();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
   bool is_comparing = false;                         ///< for concurrent_use_guard
-  bool has_said = false;                             ///< a failure was reported to the caller
+  bool has_reported = false;                         ///< a failure was reported to the caller
   bool is_checked = execute::is_checked(transport);  ///< all ranks compare what they call, before every call
   operation* oldest = nullptr;
   operation* newest = nullptr;
@@ -95,7 +95,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
   ~engine() {
     leave();
-    unsaid->is_gone(this);
+    unreported->is_gone(this);
     if constexpr (HasExecutor<T>)
       if (transport.failed()) {  // to free it would wait for its streams, which may wait for a rank that is gone
         of_running.abandon();
@@ -172,7 +172,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// Does all work up to and including `o` that needs no waiting.
   advanced advance(operation& o) {
     if (deferred && !o.finished) [[unlikely]]
-      says(), core::throw_again(std::exchange(deferred, nullptr));
+      mark_reported(), core::throw_again(std::exchange(deferred, nullptr));
     const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
@@ -232,7 +232,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     change_clocks();
   }
 
-  using failing<engine>::says, failing<engine>::saying, failing<engine>::taking_back, failing<engine>::take_back;
+  using failing<engine>::mark_reported, failing<engine>::reporting, failing<engine>::taking_back,
+      failing<engine>::take_back;
   /// An exception from an operator, a view or the transport breaks the communicator: its messages are in flight. `o`
   /// has stopped half-way and does not continue, even if another operation is waited for.
   template <class F>
@@ -270,7 +271,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
           if (transport::progress_others(this) != transport::progress::moved && ++waiting.tests > polls_in_a_row)
             ::sched_yield();
           const transport::in_call here{s};
-          saying([&] { transport.check(waiting, s); });
+          reporting([&] { transport.check(waiting, s); });
         });
       return a == advanced::finished;
     });
@@ -313,14 +314,14 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
     const transport::in_call here{s};
-    saying([&] { transport::relax(transport, p, s, this); });
+    reporting([&] { transport::relax(transport, p, s, this); });
   }
 
   /// Progresses this engine while its thread waits on another communicator, which must not get this one's errors.
   static transport::progress go_on(transport::progress_client& d) noexcept {
     auto& e = static_cast<engine&>(d);
     if (!e.newest || e.is_advancing || e.deferred || e.transport.failed()) return transport::progress::none;
-    const bool had_said = e.has_said;
+    const bool had_reported = e.has_reported;
     try {
       const auto a = e.advance(*e.newest);
       e.flush();
@@ -328,8 +329,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     } catch (...) {
       e.deferred = std::current_exception();
       error::is_got_over();
-      if (const failure* f = e.transport.failed(); f && !had_said) e.unsaid->keep(&e, *f);
-      e.has_said = had_said;
+      if (const failure* f = e.transport.failed(); f && !had_reported) e.unreported->keep(&e, *f);
+      e.has_reported = had_reported;
       return transport::progress::none;
     }
   }
@@ -338,14 +339,14 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// caller is reported by the next call, or by the launcher of this rank.
   template <class F>
   bool ends_well(operation& o, F behind) noexcept {
-    const bool had_said = has_said;
+    const bool had_reported = has_reported;
     try {
       if (!o.finished) wait(o);
       guard(o, behind);
       return true;
     } catch (...) {  // NOLINT: the communicator keeps the cause
-      if (const failure* f = transport.failed(); f && !had_said) unsaid->keep(this, *f);
-      has_said = had_said;
+      if (const failure* f = transport.failed(); f && !had_reported) unreported->keep(this, *f);
+      has_reported = had_reported;
       return false;
     }
   }

@@ -20,7 +20,7 @@ struct failing {
   /// `thrown` came from progressing `o`: all ranks are notified.
   [[noreturn, gnu::cold, gnu::noinline]] void break_by(const operation& o, const error& thrown) {
     auto& transport = self().transport;
-    says();
+    mark_reported();
     failure f = thrown.cause();
     if (f.rank < 0) f.rank = transport.rank();
     if (std::string_view{f.operation}.empty()) locate(f, o);
@@ -30,7 +30,7 @@ struct failing {
   }
   /// The exception is not an error of this library; the caller rethrows it.
   [[gnu::cold, gnu::noinline]] void break_by_exception(const operation& o) {
-    says();
+    mark_reported();
     if (!self().transport.failed()) break_off(o, "an exception ended its operation");
   }
   [[gnu::cold, gnu::noinline]] void break_off(const operation& o, std::string_view text) {
@@ -51,7 +51,7 @@ struct failing {
   /// its transport is failed too.
   [[gnu::cold, gnu::noinline]] void pass_on(std::string_view text) {
     auto& transport = self().transport;
-    if (transport.size() > 1 && !transport.failed()) fail(transport::said_in_unwinding(transport, text));
+    if (transport.size() > 1 && !transport.failed()) fail(transport::failure_while_unwinding(transport, text));
   }
   static void locate(failure& f, const operation& o) {
     f.round = o.now.round;
@@ -82,29 +82,29 @@ struct failing {
   }
 
   /// The caller is about to receive the failure.
-  void says() noexcept {
+  void mark_reported() noexcept {
     auto& e = self();
     if (e.transport.failed()) e.flight->fail();
-    if (core::logs != core::log_nothing && !e.has_said) [[unlikely]]
+    if (core::logs != core::log_nothing && !e.has_reported) [[unlikely]]
       log_failure();
-    e.has_said = true;
-    e.unsaid->was_said_by(&e);
+    e.has_reported = true;
+    e.unreported->was_reported_by(&e);
   }
   [[gnu::cold, gnu::noinline]] void log_failure() noexcept {
     auto& transport = self().transport;
     if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
   }
   template <class F>
-  void saying(F work) {
+  void reporting(F work) {
     try {
       work();
     } catch (...) {
-      says();
+      mark_reported();
       throw;
     }
   }
   [[noreturn, gnu::cold, gnu::noinline]] void throw_failure(const failure& f) {
-    says();
+    mark_reported();
     throw error{f};
   }
 
@@ -121,7 +121,7 @@ struct failing {
     f.code = errc::peer_failed;
     f.text = core::text_of({"refused its arguments, so the others cannot go on: ", sentence});
     if (transport.size() > 1) transport.fail(f);
-    says();
+    mark_reported();
     throw mine;
   }
 

@@ -64,9 +64,9 @@ communicator<T> communicator<T>::shrink(const options& o) {
   engine_->take_over();
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
-  auto& went_on = engine_->unsaid->went_on;
+  auto& went_on = engine_->unreported->went_on;
   const bool had_gone_on = went_on.exchange(false);
-  engine_->says();
+  engine_->mark_reported();
   engine_->flight->fail();
   try {
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout)
@@ -114,7 +114,7 @@ void communicator<T>::begin_with(choices&& known) {
 template <class T>
 void communicator<T>::hand_down(communicator& part) const {
   error::is_got_over();
-  part.engine_->unsaid = engine_->unsaid;
+  part.engine_->unreported = engine_->unreported;
   if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
 }
 

@@ -58,7 +58,7 @@ class welcoming {
                  .size = members.ranks + newcomers,
                  .name = std::move(place),
                  .timeout = timeout,
-                 .terms = terms_of(members.said_slot_bytes(), members.checked),
+                 .terms = terms_of(members.given_slot_bytes(), members.checked),
                  .is_growing = true,
                  .here = members.ranks} {}
 

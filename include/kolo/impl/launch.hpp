@@ -38,9 +38,9 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
     try {
       Comm comm{memory, region, shape, rank};
       has_come = true;
-      const auto unsaid = comm.engine()->unsaid;
+      const auto unreported = comm.engine()->unreported;
       call(f, comm);
-      unsaid->say();  // what its calls have not
+      unreported->throw_if_any();  // what its calls have not
     } catch (...) {
       if (!has_come) return does_not_come(rank, std::current_exception());
       thrown[static_cast<std::size_t>(rank)] = std::current_exception();
@@ -71,10 +71,10 @@ struct launching {
 
   int run(int rank) {
     Comm comm{memory, region, shape, rank};
-    const auto unsaid = comm.engine()->unsaid;
+    const auto unreported = comm.engine()->unreported;
     const int status = call(f, comm);
-    if (unsaid->went_on) survivor(rank).get()[rank] = std::byte{1};
-    if (status == 0) unsaid->say();
+    if (unreported->went_on) survivor(rank).get()[rank] = std::byte{1};
+    if (status == 0) unreported->throw_if_any();
     return status;
   }
   std::shared_ptr<std::byte> survivor(int rank) { return memory.map(survivors, static_cast<std::size_t>(rank) + 1); }

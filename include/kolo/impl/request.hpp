@@ -108,8 +108,8 @@ request<T>::~request() {
   detail::execute::operation& o = state_->run;
   if (!o.finished && e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
   if (!o.finished && std::uncaught_exceptions() > exceptions_) {
-    failure f = detail::transport::said_in_unwinding(e.transport,
-                                                     "an exception destroyed its operation before it had finished");
+    failure f = detail::transport::failure_while_unwinding(
+        e.transport, "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
     e.fail(f);

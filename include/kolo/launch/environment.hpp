@@ -116,12 +116,12 @@ inline std::optional<int> tasks_on_node(std::string_view list, int node) {
 }
 
 /// Fills in the missing numbers, and checks that all are consistent.
-inline launched completed(launched l, bool local_said, bool node_said) {
-  if (!local_said) {
-    l.local_rank = node_said && l.node_count > 1 ? 0 : l.rank;
-    l.local_size = node_said && l.node_count > 1 ? 1 : l.size;
+inline launched completed(launched l, bool has_local, bool has_node) {
+  if (!has_local) {
+    l.local_rank = has_node && l.node_count > 1 ? 0 : l.rank;
+    l.local_size = has_node && l.node_count > 1 ? 1 : l.size;
   }
-  if (!node_said) {
+  if (!has_node) {
     l.node_rank = l.rank / l.local_size;
     l.node_count = (l.size - 1) / l.local_size + 1;  // does not overflow
   }
@@ -140,10 +140,10 @@ launched read_environment(const environment<Lookup>& env, const vocabulary& w) {
   l.rank_variable = w.rank;
   env.index(w.rank, w.size, l.rank, l.size);
   const bool local = env.index(w.local_rank, w.local_size, l.local_rank, l.local_size);
-  const bool count_said = env.has(w.node_count);
-  const bool node = count_said && env.index(w.node_rank, w.node_count, l.node_rank, l.node_count);
+  const bool has_count = env.has(w.node_count);
+  const bool node = has_count && env.index(w.node_rank, w.node_count, l.node_rank, l.node_count);
   l = completed(std::move(l), local, node);
-  if (const auto alone = env.number(w.node_rank, 0); alone && !count_said) {
+  if (const auto alone = env.number(w.node_rank, 0); alone && !has_count) {
     if (!local)
       refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but neither " + w.node_count + " nor " +
                          w.local_rank + " is set");
@@ -175,12 +175,12 @@ launched read_slurm(const environment<Lookup>& env) {
   l.launcher = "srun";
   l.rank_variable = "SLURM_PROCID";
   env.index("SLURM_PROCID", sizes, l.rank, l.size);
-  const bool node_said = env.index("SLURM_NODEID", nodes, l.node_rank, l.node_count);
+  const bool has_node = env.index("SLURM_NODEID", nodes, l.node_rank, l.node_count);
   const auto local = env.number("SLURM_LOCALID", 0);
-  if (!local) return completed(l, false, node_said);
+  if (!local) return completed(l, false, has_node);
   l.local_rank = *local;
   l.local_size = l.size;
-  if (node_said && l.node_count > 1) {
+  if (has_node && l.node_count > 1) {
     if (!env.has(lists)) refuse_environment(quoted(nodes, env.text(nodes)) + ", but SLURM_TASKS_PER_NODE is not set");
     const auto tasks = tasks_on_node(env.text(lists), l.node_rank);
     if (!tasks)
@@ -191,7 +191,7 @@ launched read_slurm(const environment<Lookup>& env) {
   if (l.local_rank >= l.local_size)
     refuse_environment(quoted("SLURM_LOCALID", env.text("SLURM_LOCALID")) + ", but " + std::to_string(l.local_size) +
                        " tasks run on its node");
-  return completed(l, true, node_said);
+  return completed(l, true, has_node);
 }
 
 }  // namespace detail::launch

@@ -284,8 +284,8 @@ class transport {
 
   int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
     const auto meaning = (tag * 0x9e3779b97f4a7c15u ^ bytes * 0xff51afd7ed558ccdu) >> 32;
-    const auto says = (meaning * countable + number % countable) & largest_tag_;
-    return tag_share_.tag(says != 0 ? says : countable);  // 0: news, where these are not apart
+    const auto mpi_tag = (meaning * countable + number % countable) & largest_tag_;
+    return tag_share_.tag(mpi_tag != 0 ? mpi_tag : countable);  // 0: news, where these are not apart
   }
   int comm_rank_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
@@ -363,7 +363,7 @@ class transport {
     if (data_.get() == MPI_COMM_NULL || !detail::mpi::is_running()) return;
     if (unfinished_ > 0) static_cast<void>(numbers_.release());  // MPI still reads them
     if (std::uncaught_exceptions() > exceptions_)
-      leave(detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception));
+      leave(detail::transport::failure_while_unwinding(*this, detail::transport::destroyed_by_an_exception));
   }
 
   mpi::options options_{};

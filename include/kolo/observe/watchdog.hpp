@@ -26,9 +26,9 @@ class stall_detector {
     const transport::flight_entry n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended || n.failed > 0) return {};
     if (n.sequence != last_.sequence || n.with != last_.with || n.summary.word() != last_.summary.word())
-      last_ = n, since_ = now, has_said_ = false;
-    if (has_said_ || n.peer < 0 || now - since_ < longest_) return {};
-    has_said_ = true;
+      last_ = n, since_ = now, has_reported_ = false;
+    if (has_reported_ || n.peer < 0 || now - since_ < longest_) return {};
+    has_reported_ = true;
     return sentence(n);
   }
 
@@ -54,7 +54,7 @@ class stall_detector {
   std::chrono::nanoseconds longest_;
   transport::flight_entry last_{};
   backoff::clock::time_point since_{};
-  bool has_said_ = false;
+  bool has_reported_ = false;
 };
 
 }  // namespace detail::observe

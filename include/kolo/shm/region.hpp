@@ -102,7 +102,7 @@ struct region_shape {
   constexpr std::size_t bytes() const;
 
   /// The slot length that the user has set; 0: none.
-  constexpr std::size_t said_slot_bytes() const { return cache_bytes == 0 ? slot_bytes : 0; }
+  constexpr std::size_t given_slot_bytes() const { return cache_bytes == 0 ? slot_bytes : 0; }
 
   constexpr region_shape with_ranks(int other) const {
     region_shape s = *this;
@@ -230,7 +230,7 @@ struct alignas(128) rank_state {
 
 /// A rank writes its failure here before it tries to be the first to report one: no rank waits for one that is stopped
 /// while it writes.
-struct alignas(128) said_failure {
+struct alignas(128) rank_failure {
   failure what;
 };
 
@@ -258,14 +258,14 @@ struct alignas(128) slot {
 };
 
 static_assert(offsetof(slot, spare) < 32 && sizeof(indirect) <= 128);
-static_assert(sizeof(region_header) <= 1024 && sizeof(rank_state) == 128 && sizeof(said_failure) == 384);
+static_assert(sizeof(region_header) <= 1024 && sizeof(rank_state) == 128 && sizeof(rank_failure) == 384);
 
 inline region_header& head_of(std::byte* base) { return *reinterpret_cast<region_header*>(base); }
 inline rank_state& state_of(std::byte* base, int rank) {
   return reinterpret_cast<rank_state*>(base + region_places::states_at)[rank];
 }
 inline failure& failure_of(std::byte* base, const region_places& s, int rank) {
-  return reinterpret_cast<said_failure*>(base + s.failures_at)[rank].what;
+  return reinterpret_cast<rank_failure*>(base + s.failures_at)[rank].what;
 }
 /// `from` and `to` differ.
 inline std::size_t pair_index(const region_shape& s, int from, int to) {

@@ -222,7 +222,7 @@ class shm_member {
     if (!base_) return false;                                     // moved from
     if (state_of_rank(rank_).id.pid != ::getpid()) return false;  // a process that the rank forked is not the rank
     if (std::uncaught_exceptions() > exceptions_ && !failed())
-      fail(transport::said_in_unwinding(*this, transport::destroyed_by_an_exception));
+      fail(transport::failure_while_unwinding(*this, transport::destroyed_by_an_exception));
     state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
     os::eventcount::fence_before_notify();
     for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();

@@ -228,7 +228,7 @@ class transport {
   void leave() noexcept {
     if (!all_) return;
     if (std::uncaught_exceptions() > exceptions_ && !failed())
-      fail(detail::transport::said_in_unwinding(*this, detail::transport::destroyed_by_an_exception));
+      fail(detail::transport::failure_while_unwinding(*this, detail::transport::destroyed_by_an_exception));
     me().has_left = true;
     for (int r = 0; r < size(); ++r)
       if (const auto& m = group_->at(r); m.asleep && m.asleep->peer == rank_ && !group_->is_sent(r))
@@ -290,9 +290,9 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
     if (!all->begin(r)) return;
     try {
       communicator comm{all, everybody, r};
-      const auto unsaid = comm.engine()->unsaid;
+      const auto unreported = comm.engine()->unreported;
       f(comm);
-      unsaid->say();
+      unreported->throw_if_any();
     } catch (...) {
       thrown[static_cast<std::size_t>(r)] = std::current_exception();
     }

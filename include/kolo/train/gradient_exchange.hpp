@@ -81,7 +81,7 @@ class gradient_exchange {
                                                                            comm.size(),  passes,
                                                                            o.leaves > 0, o.error_feedback};
                                        })},
-        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, said_in(o))},
+        plan_{local_.template plan<K>(comm, {.cap_bytes = o.bucket_bytes, .groups = o.groups}, packed_options(o))},
         queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {
     if (o.leaves > 0) make_leaf_sums();
   }
@@ -113,9 +113,9 @@ class gradient_exchange {
   /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, and updates every
   /// parameter: true. False: nothing was done, since more backward passes are to come.
   bool step() {
-    if (leaves_said_ > 0 && leaves_said_ < own_leaves().count)
+    if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
       refuse("step comes after the last of this rank's leaves()");
-    if (leaves_said_ == 0 && ends_pass()) return false;
+    if (leaves_given_ == 0 && ends_pass()) return false;
     demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
     exchange_and_update();
     return true;
@@ -137,16 +137,16 @@ class gradient_exchange {
   }
   /// After the backward pass of each of them; then comes one step(), where else step() is called after each.
   void leaf() {
-    if (leaves_said_ == 0 && local_.has_passed()) refuse("leaf comes after each leaf of a step, or step() does");
-    if (leaves_said_ == own_leaves().count)
+    if (leaves_given_ == 0 && local_.has_passed()) refuse("leaf comes after each leaf of a step, or step() does");
+    if (leaves_given_ == own_leaves().count)
       refuse(options_.leaves > 0 ? "a leaf after the last one of this rank: step comes before the next"
                                  : "a leaf needs options.leaves");
-    if (++leaves_said_ < own_leaves().count) ends_pass();
+    if (++leaves_given_ < own_leaves().count) ends_pass();
   }
   /// The same, for the leaf of this number, which comes next.
   void leaf(int number) {
     if (const extent own = own_leaves();
-        leaves_said_ < own.count && number != static_cast<int>(own.first + leaves_said_))
+        leaves_given_ < own.count && number != static_cast<int>(own.first + leaves_given_))
       refuse("leaf " + std::to_string(number) + " is not the next one of this rank's leaves()");
     leaf();
   }
@@ -214,7 +214,7 @@ class gradient_exchange {
   Self& self() { return static_cast<Self&>(*this); }
 
   /// The options that must be equal on all ranks, as one number, which they compare with the plan.
-  static std::uint64_t said_in(const optimizer_options& o) {
+  static std::uint64_t packed_options(const optimizer_options& o) {
     return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs) +
            (static_cast<std::uint64_t>(o.leaves) << 32);
   }
@@ -302,7 +302,7 @@ class gradient_exchange {
   }
   void end_step() {
     local_.end_step();
-    leaves_said_ = 0;
+    leaves_given_ = 0;
   }
 
   /// `take_part` in each step of the ranks that have data.
@@ -342,7 +342,7 @@ class gradient_exchange {
 
   std::uint64_t active_ = 0;  ///< ranks that have data
   std::span<std::uint64_t> counted_{&active_, 1};
-  std::size_t leaves_said_ = 0;  ///< by leaf(), in this step
+  std::size_t leaves_given_ = 0;  ///< by leaf(), in this step
   bool joins_begun_ = false;
   std::optional<request<wire_type>> join_{};
 

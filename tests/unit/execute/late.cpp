@@ -277,14 +277,14 @@ TEST_CASE("what nobody was told of stays unsaid when another communicator fails 
   std::optional<kolo::detail::execute::engine<kolo::threads::transport>> engine;
   const auto make = [&] { engine.emplace(memory, kolo::threads::transport::initialise(memory, shape), shape, 0); };
   make();
-  const auto unsaid = engine->unsaid;
+  const auto unreported = engine->unreported;
   kolo::failure found;
   found.code = kolo::errc::peer_left;
-  unsaid->keep(&*engine, found);
+  unreported->keep(&*engine, found);
   make();
-  engine->unsaid = unsaid;
-  engine->says();
-  CHECK(end_of([&] { unsaid->say(); }) == "peer left -1");
+  engine->unreported = unreported;
+  engine->mark_reported();
+  CHECK(end_of([&] { unreported->throw_if_any(); }) == "peer left -1");
 }
 
 TEST_CASE("a negative deadline is refused, and the others hear of it") {

@@ -13,13 +13,13 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// Shared by communicators that are made from one another. Keeps the first failure, unless its finder reports it in a
 /// later call.
-class unsaid_failure {
+class unreported_failure {
  public:
   void keep(const void* finder, const failure& f) {
     const std::lock_guard alone{lock_};
     if (!first_) first_ = f, finder_ = finder;
   }
-  void was_said_by(const void* finder) {
+  void was_reported_by(const void* finder) {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) first_.reset(), finder_ = nullptr;
   }
@@ -29,7 +29,7 @@ class unsaid_failure {
     if (finder_ == finder) finder_ = nullptr;
   }
   /// Called when the rank's program has returned without an error. Throws the failure, if there is one.
-  void say() const {
+  void throw_if_any() const {
     if (first_) throw error{*first_};
   }
 
