@@ -97,7 +97,7 @@ int cores() {
   const auto look = [](int ranks, bool looks) {
     return kolo::shm::launch(ranks, [&](auto& comm) {
       for (int k = 0; k < 1000; ++k) kolo::barrier(comm);
-      return (comm.transport().first_looks() > 0) == looks ? 0 : 1;
+      return (comm.transport().first_polls() > 0) == looks ? 0 : 1;
     });
   };
   has_two_cores_for_each = true;
@@ -109,7 +109,7 @@ int cores() {
   if (::sched_setaffinity(0, sizeof one, &one) != 0) return not_run("this process may not be bound to one processor");
   const int parts = kolo::shm::launch(4, [](auto& comm) {
     auto pair = comm.split(comm.rank() / 2, comm.rank());
-    return pair.transport().first_looks() == 0 ? 0 : 1;
+    return pair.transport().first_polls() == 0 ? 0 : 1;
   });
   return apart + expect(look(2, false) == 0, "2 ranks that share one core are taken to have one each") +
          expect(parts == 0, "a part of ranks that share one core is taken to have cores of its own");

@@ -244,7 +244,7 @@ class routed {
   void end_lending() {
     if (near_) near_->end_lending();
   }
-  int first_looks() const { return near_ ? near_->first_looks() : 0; }
+  int first_polls() const { return near_ ? near_->first_polls() : 0; }
   detail::core::one_way_copy& one_way(int peer) { return near_->one_way(peer); }
   std::size_t exchange_bytes() const { return near_ ? near_->exchange_bytes() : 0; }
   std::byte* exchange_slot(int peer) { return near_->exchange_slot(peer); }

@@ -314,7 +314,7 @@ class small_call_run {
 
   template <way Goes>
   [[gnu::always_inline]] const std::byte* await(const peer_stream& l) {
-    for (int looks = transport().first_looks();; looks > 0 ? (--looks, KOLO_PAUSE()) : wait(l.peer)) {
+    for (int polls = transport().first_polls();; polls > 0 ? (--polls, KOLO_PAUSE()) : wait(l.peer)) {
       received_slot a = peek<Goes>(l);
       if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
         waiting().report_mismatch(l.peer, a);

@@ -82,7 +82,7 @@ class shm_member {
   }
 
   /// About a microsecond; none if the awaited rank may need this core.
-  int first_looks() const { return oversubscribed_ ? 0 : 32; }
+  int first_polls() const { return oversubscribed_ ? 0 : 32; }
   void relax(backoff& p, const wait_context& s) {
     flush();
     if (p.spins == 0) p.polls = 0;  // polls before the first call here do not count

@@ -262,7 +262,7 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
 /// * `buffers_in_use()`: pieces of this rank's memory that a peer may still write to when it resumes, though they were
 ///   revoked
 /// * `begin_lending()` `end_lending()`: enclose the time in which pieces refer to this rank's memory
-/// * `first_looks()`: fruitless polls for a piece, with a pause after each, before the first call of `relax`
+/// * `first_polls()`: fruitless polls for a piece, with a pause after each, before the first call of `relax`
 /// * `one_way(peer)`: how this rank copies into slots that the peer has read since
 /// * `round_trip_bytes()`: the largest piece that gets a reply: `slot_bytes()`, or less, but not less than 32 KiB, so
 ///   that a small call is one piece; equal on all ranks
@@ -288,7 +288,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   { t.revoke(peer) } -> std::same_as<bool>;
   { t.buffers_in_use() } -> std::same_as<std::size_t>;
   t.begin_lending(), t.end_lending();
-  { c.first_looks() } -> std::same_as<int>;
+  { c.first_polls() } -> std::same_as<int>;
   { t.one_way(peer) } -> std::same_as<detail::core::one_way_copy&>;
   { c.round_trip_bytes() } -> std::same_as<std::size_t>;
   { c.round_trip_slots() } -> std::convertible_to<std::size_t>;
