@@ -39,7 +39,7 @@ struct small_call_plan {
   };
 
   /// Which protocol its pieces use.
-  enum class way : std::uint8_t {
+  enum class protocol : std::uint8_t {
     mixed,      ///< `is_exchange` of each piece decides
     exchanges,  ///< all are exchanges: nothing is acknowledged
     board
@@ -48,7 +48,7 @@ struct small_call_plan {
   transport::operation_summary summary;
 
   bool is_usable, combines;
-  way goes;
+  protocol uses;
   bool may_refer;                           ///< a piece without one in return is long enough to be sent by reference
   std::uint8_t sends, receives, own_index;  ///< own_index: of this rank's operand among the sources
   copy own;                                 ///< copied within the rank; or, if it combines, operand, result and length

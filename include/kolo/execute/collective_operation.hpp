@@ -38,7 +38,7 @@ struct captured_work<T> {
 
 /// The drivers that may run a call over T, each a state machine; the first alternative: not begun.
 template <Transport T>
-auto ways_to_run() {
+auto drivers_for() {
   static_assert(
       SlotTransport<T> || MessageTransport<T>,
       "kolo: this is neither a SlotTransport nor a MessageTransport: static_assert(kolo::MessageTransport<T>) shows "
@@ -175,7 +175,7 @@ class collective_operation : public operation {
   const collective_args& args_;
   decltype(engine<T>::current_scratch) scratch_ = nullptr;  ///< of a pair operation that has begun
   typename T::options options_;
-  typename decltype(ways_to_run<T>())::type how_{};
+  typename decltype(drivers_for<T>())::type how_{};
   bool has_begun_ = false;
   [[no_unique_address]] std::optional<captured_work<T>> captured_{};
 };

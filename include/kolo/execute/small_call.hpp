@@ -46,7 +46,7 @@ class small_call_planner : layout {
     const auto is_exchange = [](const small_call_plan::peer_stream& l) { return l.is_exchange; };
     if (std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
         std::all_of(plan.in, plan.in + plan.receives, is_exchange))
-      plan.goes = small_call_plan::way::exchanges;
+      plan.uses = small_call_plan::protocol::exchanges;
   }
 
  private:
@@ -146,10 +146,10 @@ template <Transport T>
   small_call_planner{args, t.rank(), t.size(), exchange_bytes, found, plan};
   if constexpr (HasBoard<T>)
     if (plan.is_usable && goes_on_board(args, found, t.size(), t.board_bytes()))
-      plan.goes = small_call_plan::way::board;
+      plan.uses = small_call_plan::protocol::board;
   if constexpr (SharedMemoryTransport<T>)
     plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
-      return plan.goes != small_call_plan::way::board && !l.is_mutual && l.bytes >= least_remote_bytes(t);
+      return plan.uses != small_call_plan::protocol::board && !l.is_mutual && l.bytes >= least_remote_bytes(t);
     });
 }
 
@@ -215,12 +215,12 @@ class small_call_run {
 
   void run() {
     try {
-      if (plan_.goes == way::exchanges) return run<way::exchanges>();
+      if (plan_.uses == protocol::exchanges) return run<protocol::exchanges>();
       if constexpr (HasBoard<T>)
-        if (plan_.goes == way::board) return run<way::board>();
-      run<way::mixed>();
+        if (plan_.uses == protocol::board) return run<protocol::board>();
+      run<protocol::mixed>();
     } catch (...) {
-      for (int i = 0; plan_.goes == way::mixed && i < plan_.receives; ++i)
+      for (int i = 0; plan_.uses == protocol::mixed && i < plan_.receives; ++i)
         if (!plan_.in[i].is_exchange)
           transport().unclaim(plan_.in[i].peer);  // pieces claimed while it waited for others
       throw;
@@ -232,7 +232,7 @@ class small_call_run {
 
  private:
   using peer_stream = small_call_plan::peer_stream;
-  using way = small_call_plan::way;
+  using protocol = small_call_plan::protocol;
 
   struct wait_for_peer : mismatch_checker<T> {
     operation mine{}, &its;
@@ -243,11 +243,11 @@ class small_call_run {
 
   T& transport() { return engine_.transport; }
 
-  template <way Goes>
+  template <protocol Protocol>
   [[gnu::always_inline]] void run() {
-    if constexpr (Goes == way::board) post();
+    if constexpr (Protocol == protocol::board) post();
     else
-      for (int i = 0; i < plan_.sends; ++i) send<Goes == way::exchanges>(plan_.out[i]);
+      for (int i = 0; i < plan_.sends; ++i) send<Protocol == protocol::exchanges>(plan_.out[i]);
     auto* const result = args_.out.base + plan_.own.to;
     auto* const operand = args_.in.base + plan_.own.from;
     if (plan_.combines) {
@@ -255,7 +255,7 @@ class small_call_run {
       source* next = sources;
       for (int i = 0; i < plan_.receives; ++i) {
         if (i == plan_.own_index) *next++ = {operand, false};
-        *next++ = {await<Goes>(plan_.in[i]), true};
+        *next++ = {await<Protocol>(plan_.in[i]), true};
       }
       if (plan_.own_index == plan_.receives) *next = {operand, false};
       host_executor::combine(args_.compute, result, sources, plan_.receives + 1, plan_.own.elements,
@@ -263,18 +263,18 @@ class small_call_run {
     } else {
       if (plan_.own.bytes > 0 && result != operand) host_executor::copy(result, operand, plan_.own.bytes);
       for (int i = 0; i < plan_.receives; ++i)
-        host_executor::copy(args_.out.base + plan_.in[i].offset, await<Goes>(plan_.in[i]), plan_.in[i].bytes);
+        host_executor::copy(args_.out.base + plan_.in[i].offset, await<Protocol>(plan_.in[i]), plan_.in[i].bytes);
     }
-    if constexpr (Goes == way::board) {
+    if constexpr (Protocol == protocol::board) {
       transport().end_board(args_.collective != kind::broadcast);
     } else {
-      if constexpr (Goes == way::mixed)
+      if constexpr (Protocol == protocol::mixed)
         for (int i = 0; i < plan_.receives; ++i)
           if (const auto& l = plan_.in[i]; !l.is_exchange && l.bytes >= least_remote_bytes(transport()))
             waiting().confirm(l.peer);
       for (int i = 0; i < plan_.receives; ++i)
-        Goes == way::exchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
-                                                          : transport().release(plan_.in[i].peer);
+        Protocol == protocol::exchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
+                                                                   : transport().release(plan_.in[i].peer);
     }
   }
 
@@ -306,19 +306,21 @@ class small_call_run {
     }
   }
 
-  template <way Goes>
+  template <protocol Protocol>
   [[gnu::always_inline]] received_slot peek(const peer_stream& l) {
-    if constexpr (Goes == way::board) return transport().peek_board(l.peer);
-    else return Goes == way::exchanges || l.is_exchange ? transport().peek_exchange(l.peer) : transport().peek(l.peer);
+    if constexpr (Protocol == protocol::board) return transport().peek_board(l.peer);
+    else
+      return Protocol == protocol::exchanges || l.is_exchange ? transport().peek_exchange(l.peer)
+                                                              : transport().peek(l.peer);
   }
 
-  template <way Goes>
+  template <protocol Protocol>
   [[gnu::always_inline]] const std::byte* await(const peer_stream& l) {
     for (int polls = transport().first_polls();; polls > 0 ? (--polls, KOLO_PAUSE()) : wait(l.peer)) {
-      received_slot a = peek<Goes>(l);
+      received_slot a = peek<Protocol>(l);
       if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
         waiting().report_mismatch(l.peer, a);
-      if (Goes == way::mixed && a.data && !l.is_exchange) a = transport().claim(l.peer);
+      if (Protocol == protocol::mixed && a.data && !l.is_exchange) a = transport().claim(l.peer);
       if (!a.data) continue;
       if (waiting_) [[unlikely]]
         waiting_->its.waiting.something_happened();  // the wait for the next peer starts afresh

@@ -147,7 +147,7 @@ double longest_latency(const Graph& g, int root) {
     for (int b = 0; b < g.ranks(); ++b) {
       if (a == b || (root >= 0 && a != root)) continue;
       double one = 0;
-      for (const int e : all.way(a, b)) one += g.edges()[static_cast<std::size_t>(e)].times.latency;
+      for (const int e : all.path(a, b)) one += g.edges()[static_cast<std::size_t>(e)].times.latency;
       most = std::max(most, one);
     }
   return most;

@@ -26,7 +26,7 @@ class routes {
 
   bool exists(int from, int to) const { return from == to || last(from, to) >= 0; }
   /// Empty where there is none.
-  std::vector<int> way(int from, int to) const {
+  std::vector<int> path(int from, int to) const {
     std::vector<int> all;
     for (int v = to; v != from && last(from, v) >= 0; v = graph_.edges()[static_cast<std::size_t>(all.back())].from)
       all.push_back(last(from, v));

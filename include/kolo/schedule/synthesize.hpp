@@ -29,7 +29,7 @@ class spread_over {
     const routes<Graph> all{g, block_bytes, true};
     for (int a = 0; a < g.ranks(); ++a)
       for (int b = 0; b < g.ranks(); ++b)
-        if (a != b && all.exists(a, b)) pairs_.push_back({a, b, all.way(a, b)});
+        if (a != b && all.exists(a, b)) pairs_.push_back({a, b, all.path(a, b)});
   }
   /// Seconds of a block on each pair, the different ones: what a round may be long.
   std::vector<double> rounds() const {

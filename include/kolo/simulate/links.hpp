@@ -35,18 +35,18 @@ class links {
         routes_{n.graph, n.bytes},
         now_(static_cast<std::size_t>(ranks)),
         free_(n.graph.edges().size()),
-        ways_(now_.size() * now_.size()) {}
+        paths_(now_.size() * now_.size()) {}
 
   double now(int r) const { return now_[static_cast<std::size_t>(r)]; }
   void combine(int r, std::size_t bytes) {
     now_[static_cast<std::size_t>(r)] += static_cast<double>(bytes) * graph_.seconds_per_byte_reduced;
   }
   double send(int from, int to, std::size_t) {
-    return now_[static_cast<std::size_t>(from)] += link_of(way(from, to).front()).overhead;
+    return now_[static_cast<std::size_t>(from)] += link_of(path(from, to).front()).overhead;
   }
   static constexpr bool is_shared(int, int) { return true; }
   bool comes_in(int to, incoming& a, position& p) {
-    const auto& all = way(a.from, to);
+    const auto& all = path(a.from, to);
     const int e = all[p.link];
     const auto& l = link_of(e);
     double& is_free = free_[static_cast<std::size_t>(e)];
@@ -61,26 +61,26 @@ class links {
   void take(int r, std::vector<incoming>& all) {
     double& me = now_[static_cast<std::size_t>(r)];
     std::stable_sort(all.begin(), all.end(), [](const incoming& a, const incoming& b) { return a.at < b.at; });
-    for (const incoming& a : all) me = std::max(me, a.at) + link_of(way(a.from, r).back()).overhead;
+    for (const incoming& a : all) me = std::max(me, a.at) + link_of(path(a.from, r).back()).overhead;
   }
 
  private:
   const auto& link_of(int e) const { return graph_.edges()[static_cast<std::size_t>(e)].times; }
-  const std::vector<int>& way(int from, int to) {
-    auto& all = ways_[static_cast<std::size_t>(from) * now_.size() + static_cast<std::size_t>(to)];
-    if (all.empty()) all = routes_.way(from, to);
-    if (all.empty()) no_way(from, to);
+  const std::vector<int>& path(int from, int to) {
+    auto& all = paths_[static_cast<std::size_t>(from) * now_.size() + static_cast<std::size_t>(to)];
+    if (all.empty()) all = routes_.path(from, to);
+    if (all.empty()) no_path(from, to);
     return all;
   }
-  [[noreturn]] static void no_way(int from, int to) {
+  [[noreturn]] static void no_path(int from, int to) {
     throw std::invalid_argument("kolo::simulate: no way leads from rank " + std::to_string(from) + " to rank " +
                                 std::to_string(to));
   }
 
   const Graph& graph_;
   schedule::routes<Graph> routes_;
-  std::vector<double> now_, free_;      // of each rank's processor; of each link
-  std::vector<std::vector<int>> ways_;  // that have been asked for
+  std::vector<double> now_, free_;       // of each rank's processor; of each link
+  std::vector<std::vector<int>> paths_;  // that have been asked for
 };
 
 template <class Graph>

@@ -121,9 +121,9 @@ struct two_level<Inside, Between>::allgather {
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::schedule::path_to_lanes way{level.all};
-    const int begun = way.rounds(), down = begun + level.rounds_between(across());
-    if (k < begun) return way.gather(me, r, k);
+    const detail::schedule::path_to_lanes path{level.all};
+    const int begun = path.rounds(), down = begun + level.rounds_between(across());
+    if (k < begun) return path.gather(me, r, k);
     if (k < down) return level.between(across(), me, k - begun);
     return level.down(within(), me, r, k - down);
   }

@@ -117,8 +117,8 @@ struct two_level<Inside, Between>::reduce {
   constexpr int blocks(int p) const { return at_level(p).blocks(); }
   constexpr int rounds(int p) const {
     const auto level = at_level(p);
-    const detail::schedule::path_to_root way{level, root};
-    return level.rounds_up(within()) + level.rounds_between(across()) + (hands_on(way) ? 1 : 0) + way.rounds();
+    const detail::schedule::path_to_root path{level, root};
+    return level.rounds_up(within()) + level.rounds_between(across()) + (hands_on(path) ? 1 : 0) + path.rounds();
   }
   constexpr int reduce_rounds(int p) const {
     const auto level = at_level(p);
@@ -128,12 +128,12 @@ struct two_level<Inside, Between>::reduce {
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::schedule::path_to_root way{level, root};
+    const detail::schedule::path_to_root path{level, root};
     const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
     if (k < up) return level.up(within(), me, r, k);
-    if (k < there) return level.between(across(), me, k - up, ordered ? 0 : way.at.node);
-    if (hands_on(way) && k == there) return hand_on(level, me, way.at.node);
-    return way.gather(me, r, k - there - (hands_on(way) ? 1 : 0));
+    if (k < there) return level.between(across(), me, k - up, ordered ? 0 : path.at.node);
+    if (hands_on(path) && k == there) return hand_on(level, me, path.at.node);
+    return path.gather(me, r, k - there - (hands_on(path) ? 1 : 0));
   }
 
  private:
@@ -144,7 +144,7 @@ struct two_level<Inside, Between>::reduce {
   }
 
   /// Does the result come about in the first node, so that the nodes are combined in their order?
-  static constexpr bool hands_on(const detail::schedule::path_to_root& way) { return ordered && way.at.node > 0; }
+  static constexpr bool hands_on(const detail::schedule::path_to_root& path) { return ordered && path.at.node > 0; }
   template <class Level>
   static constexpr step hand_on(const Level& level, const detail::schedule::node_position& me, int node) {
     const block_range mine{me.lane * level.cut.each, level.cut.each};
@@ -175,10 +175,10 @@ struct two_level<Inside, Between>::broadcast {
   constexpr step at(int r, int p, int k) const {
     const auto level = at_level(p);
     const auto me = level.all.of(r);
-    const detail::schedule::path_to_root way{level, root};
-    const int begun = way.rounds(), down = begun + level.rounds_between(across());
-    if (k < begun) return way.scatter(me, r, k);
-    if (k < down) return level.between(across(), me, k - begun, way.at.node);
+    const detail::schedule::path_to_root path{level, root};
+    const int begun = path.rounds(), down = begun + level.rounds_between(across());
+    if (k < begun) return path.scatter(me, r, k);
+    if (k < down) return level.between(across(), me, k - begun, path.at.node);
     return level.down(within(), me, r, k - down);
   }
 
