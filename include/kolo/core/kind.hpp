@@ -32,7 +32,7 @@ inline constexpr const char* kind_names[] = {"allreduce", "reduce_scatter", "all
                                              "barrier",   "permutation",    "send",      "receive",   "exchange"};
 
 /// Whether it is a point-to-point call, one way or both ways. Only those two ranks make it.
-constexpr bool is_between_two(kind k) { return k >= kind::send; }
+constexpr bool is_point_to_point(kind k) { return k >= kind::send; }
 /// Whether the call names one rank that sends to the others, or receives from them.
 constexpr bool has_root(kind k) {
   return k == kind::broadcast || k == kind::reduce || k == kind::gather || k == kind::scatter;

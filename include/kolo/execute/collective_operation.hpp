@@ -78,7 +78,8 @@ class collective_operation : public operation {
   /// Marks it as persistent: the transport may capture it.
   void make_persistent() {
     if constexpr (CapturesMessages<T>)
-      if (!captured_ && !is_pair() && !(repeats_by_ticket && args_.native)) captured_.emplace(engine_.transport);
+      if (!captured_ && !is_point_to_point() && !(repeats_by_ticket && args_.native))
+        captured_.emplace(engine_.transport);
   }
   /// How it runs, in words.
   std::string how() const requires CapturesMessages<T> {
@@ -88,7 +89,7 @@ class collective_operation : public operation {
 
  protected:
   advanced go_on() {
-    if (is_pair()) [[unlikely]]
+    if (is_point_to_point()) [[unlikely]]
       return go_on_with_own_scratch();
     return go_on_here();
   }
@@ -127,7 +128,7 @@ class collective_operation : public operation {
       if constexpr (CapturesMessages<T>)
         if (captured_) repeat();
       has_begun_ = true;
-      if (is_pair()) return advanced::moved;  // to the others, which post their messages
+      if (is_point_to_point()) return advanced::moved;  // to the others, which post their messages
     }
     return is_kept() ? is_repeated() : go_on_with_it();
   }

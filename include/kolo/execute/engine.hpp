@@ -59,7 +59,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   // Memory that every operation reuses. It outlives the transport, which may still write there.
   scratch<memory> of_running{};
   scratch<memory>* current_scratch = &of_running;  ///< of the operation that progresses now
-  std::shared_ptr<pair_book<memory>> pairs{};      ///< null before the first pair operation
+  std::shared_ptr<p2p_state<memory>> pairs{};      ///< null before the first pair operation
   using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
                                                      const typename T::options&, call_site);
   compares_pair* compare_pair = nullptr;  ///< likewise null
@@ -111,8 +111,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// histories stay different, whatever calls follow.
   void number(operation& o) {
     acquire_turn();
-    if (o.is_pair()) {
-      o.now.is_pair = true;
+    if (o.is_point_to_point()) {
+      o.now.is_point_to_point = true;
       o.now.only_sends = o.summary.what() == kind::send;
       o.now.sequence = pairs->number(o, transport.size());
       return;
@@ -136,7 +136,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     o.finished = o.has_failed = false;
     o.waiting = {};
     o.is_up = false;
-    if (o.is_pair()) o.flight_index = flight->begin_pair(o.now.sequence, o.summary, o.peer);
+    if (o.is_point_to_point()) o.flight_index = flight->begin_pair(o.now.sequence, o.summary, o.peer);
     else if (!newest) flight->begin(o.now.sequence, o.summary, o.tag);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
@@ -153,7 +153,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void enqueue_before(operation& c) {
     const auto before = history;
     enqueue(c);
-    if (c.is_pair()) return pairs->take_number_back(c);
+    if (c.is_point_to_point()) return pairs->take_number_back(c);
     --sequence;
     history = before;
   }
@@ -176,7 +176,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     const during at_work{is_advancing};
     auto result = advanced::stuck;
     while (!o.finished) {
-      if (oldest->is_pair()) [[unlikely]] {
+      if (oldest->is_point_to_point()) [[unlikely]] {
         if (advance_pairs(*this, o) == advanced::stuck) return result;
         result = advanced::moved;
         continue;
@@ -200,12 +200,12 @@ struct engine : transport::progress_client, failing<engine<T>> {
     (before ? before->next : oldest) = o.next;
     if (newest == &o) newest = before;
     if (!newest) ends();
-    else if (!before && !oldest->is_pair()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
+    else if (!before && !oldest->is_point_to_point()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
   }
 
   /// The operation that `o` waits for: itself, an earlier one with the same peer, or the oldest operation.
   operation& in_the_way_of(operation& o) {
-    if (!o.is_pair() || !o.is_up) return *oldest;
+    if (!o.is_point_to_point() || !o.is_up) return *oldest;
     for (operation* i = oldest; i != &o; i = i->next)
       if (share_a_direction(*i, o)) return in_the_way_of(*i);  // an exchange waits for both directions
     return o;
@@ -303,7 +303,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   template <class F>
   [[gnu::always_inline]] void run_now(operation& o, F&& work) {
     number(o);
-    if (o.is_pair()) [[unlikely]]
+    if (o.is_point_to_point()) [[unlikely]]
       return run_pair_now(*this, o, work);
     flight->begin(o.now.sequence, o.summary, o.tag);
     guard(o, [&] { work(o); });

@@ -187,7 +187,7 @@ class layout {
   int blocks_kept() const {
     const auto k = args_->collective;
     const bool keeps = k == kind::reduce_scatter || k == kind::scatter ||
-                       (schedule::block_sets(k) == 2 && !core::is_between_two(k)) ||
+                       (schedule::block_sets(k) == 2 && !core::is_point_to_point(k)) ||
                        ((k == kind::reduce || k == kind::gather) && !is_root());
     if (!keeps) return 0;
     return args_->schedule.blocks * (k == kind::exclusive_scan ? 2 : 1);  // rank 0 is promised nothing

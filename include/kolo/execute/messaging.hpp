@@ -88,7 +88,9 @@ class messaging_run {
   }
 
   /// A point-to-point call is one message.
-  std::size_t piece_bytes() { return operation_.is_pair() ? static_cast<std::size_t>(-1) : transport().piece_bytes(); }
+  std::size_t piece_bytes() {
+    return operation_.is_point_to_point() ? static_cast<std::size_t>(-1) : transport().piece_bytes();
+  }
 
   void use(in_flight_piece& l) {
     current_ = &l;
@@ -145,7 +147,8 @@ class messaging_run {
     for (const bool incoming : {false, true})
       for (int i = 0; i < l.count; ++i)
         if (auto& m = l.messages[i]; m.incoming == incoming) post(m, staging);
-    if (!operation_.is_pair()) transport().submit();  // else the engine does, after all pair operations have posted
+    if (!operation_.is_point_to_point())
+      transport().submit();  // else the engine does, after all pair operations have posted
   }
 
   void post(message& m, std::byte*& staging) {

@@ -48,7 +48,7 @@ class mismatch_checker {
 
   /// In a pair operation only the peer's pieces matter, and none if this rank only sends.
   bool may_be_stray(int peer) const {
-    if (!operation_.is_pair()) return peer != engine_.transport.rank();
+    if (!operation_.is_point_to_point()) return peer != engine_.transport.rank();
     return peer == operation_.peer && args_.collective != kind::send;
   }
 
@@ -84,13 +84,14 @@ class mismatch_checker {
     const auto its = transport().recorder(peer);
     const auto theirs = its ? its->tag() : tag();
     const bool compares = (theirs & 0xff) == (comparison_mark & 0xff);  // it begins the call itself afterwards
-    if (operation_.is_pair() || compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag()) return;
+    if (operation_.is_point_to_point() || compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag())
+      return;
     report_mismatch(peer, {.tag = theirs});
   }
   void check_stray(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (!a.data || a.tag == tag()) return;
-    const bool is_other = a.tag == transport::split_tag || is_pair_tag(a.tag) || operation_.is_pair();
+    const bool is_other = a.tag == transport::split_tag || is_p2p_tag(a.tag) || operation_.is_point_to_point();
     if (!is_other && static_cast<std::int32_t>(theirs - mine) <= 0) report_mismatch(peer, a);  // numbers wrap
     // A rank that calls something else has done its part before: had it sent what this rank waits for, that would be
     // here by the second check.
@@ -109,7 +110,7 @@ class mismatch_checker {
     const auto other = static_cast<kind>(a.tag & 0xff);
     const char* const call = now().operation;
     std::string text = core::text_of({"this rank calls ", call, ", rank ", peer});
-    if (operation_.is_pair() && is_pair_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
+    if (operation_.is_point_to_point() && is_p2p_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
     else if (a.tag == transport::split_tag) text += " calls split, symmetric or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)
       text += " compares calls before they run: all ranks are checked, or none";

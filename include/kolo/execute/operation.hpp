@@ -12,11 +12,11 @@ constexpr std::uint64_t message_tag(std::uint64_t sequence, std::uint32_t agreed
 constexpr std::uint64_t sequence_of(std::uint64_t tag) { return tag >> 32; }
 
 /// For point-to-point messages: the callers' tag, a hash of length and type, and the kind, which no collective has.
-constexpr std::uint64_t pair_tag(std::uint32_t user_tag, std::uint32_t hash, kind k) {
+constexpr std::uint64_t p2p_tag(std::uint32_t user_tag, std::uint32_t hash, kind k) {
   const auto common = k == kind::receive ? kind::send : k;
   return std::uint64_t{user_tag} << 32 | (hash & ~0xffu) | static_cast<std::uint32_t>(common);
 }
-constexpr bool is_pair_tag(std::uint64_t tag) {
+constexpr bool is_p2p_tag(std::uint64_t tag) {
   const auto k = static_cast<kind>(tag & 0xff);
   return k == kind::send || k == kind::exchange;
 }
@@ -42,7 +42,7 @@ struct operation {
   int peer = -1;                   ///< of a pair operation: the other rank
   bool is_up = false;              ///< of a pair operation: no collective precedes it any more
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
-  bool is_pair() const { return peer >= 0; }
+  bool is_point_to_point() const { return peer >= 0; }
   operation* next = nullptr;
   const operation* behind = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };

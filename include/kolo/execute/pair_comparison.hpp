@@ -29,7 +29,7 @@ struct pair_signature_call {
     args.count = sizeof(call_signature);
     args.runs_as = of.runs_as;
     args.compute = reduce::copy_kernel<std::byte>();
-    args.tag = pair_tag(0, comparison_mark, of.collective);
+    args.tag = p2p_tag(0, comparison_mark, of.collective);
     const auto bytes = [](call_signature& r) {
       return memory{.base = reinterpret_cast<std::byte*>(&r), .count = sizeof r, .element_bytes = 1};
     };

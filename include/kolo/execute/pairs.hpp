@@ -48,8 +48,8 @@ struct pair_signatures {
 /// An engine's point-to-point state, created at the first such operation; virtual so that programs without any do not
 /// link it.
 template <class Memory>
-struct pair_book {
-  virtual ~pair_book() = default;
+struct p2p_state {
+  virtual ~p2p_state() = default;
   virtual std::uint64_t number(const operation& o, int size) = 0;
   virtual void take_number_back(const operation& o) = 0;
   virtual void begin_pass() = 0;
@@ -76,7 +76,7 @@ inline bool share_a_direction(const operation& a, const operation& b) {
 /// The state for one communicator. Allocates at a rank's first pair operation, and when more operations are in flight
 /// than ever before.
 template <class Memory>
-class pairs final : public pair_book<Memory> {
+class pairs final : public p2p_state<Memory> {
  public:
   /// The number of the next operation between this rank and its peer: of the direction to the peer, or else from the
   /// peer.
@@ -163,7 +163,7 @@ advanced advance_pairs(Engine& e, operation& awaited) {
   e.pairs->begin_pass();
   for (const bool of_awaited : {false, true}) {
     operation* before = nullptr;
-    for (operation *i = e.oldest, *next; i && i->is_pair(); i = next) {
+    for (operation *i = e.oldest, *next; i && i->is_point_to_point(); i = next) {
       next = i->next;
       i->is_up = true;
       const bool is_its_turn = (i->peer == awaited.peer) == of_awaited && e.pairs->take(*i);

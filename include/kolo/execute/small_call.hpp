@@ -128,7 +128,7 @@ call_cache::small_call* small_call_of(engine<T>& e, const collective_args& args,
 
 /// The pattern as which it may run as a stream.
 inline pattern pattern_of(const collective_args& args, int size) {
-  if (!core::is_between_two(args.collective)) return classify(args.schedule, args.collective, size);
+  if (!core::is_point_to_point(args.collective)) return classify(args.schedule, args.collective, size);
   return args.collective == kind::exchange ? pattern::exchange : pattern::one_way;
 }
 
@@ -138,7 +138,7 @@ template <Transport T>
   const auto& s = args.schedule;
   const auto& t = e.transport;
   const bool may = s.rounds == 1 && s.is_stateless && t.size() > 1 &&
-                   (core::is_between_two(args.collective) || t.size() <= small_call_plan::most_peers + 1) &&
+                   (core::is_point_to_point(args.collective) || t.size() <= small_call_plan::most_peers + 1) &&
                    (transport::has_slots(t) || !SlotTransport<T>);
   std::size_t exchange_bytes = 0;
   if constexpr (SharedMemoryTransport<T>) exchange_bytes = t.exchange_bytes();

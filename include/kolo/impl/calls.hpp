@@ -140,7 +140,7 @@ void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types,
   const kind k = args.collective;
   if (args.peer != e.transport.rank()) resolve_named(e, args);
   check_elements(e, args);
-  args.tag = pair_tag(user_tag, fingerprint(k, types, args.count, 0), k);
+  args.tag = p2p_tag(user_tag, fingerprint(k, types, args.count, 0), k);
 }
 
 template <class T>

@@ -26,8 +26,10 @@ class engine_observer {
   wait_context running() const {
     if (!is_watching()) return {};
     if (const execute::operation* o = *at_work_ ? *at_work_ : *oldest_)
-      return {
-          .operation = o->now.operation, .sequence = o->now.sequence, .round = o->now.round, .is_pair = o->now.is_pair};
+      return {.operation = o->now.operation,
+              .sequence = o->now.sequence,
+              .round = o->now.round,
+              .is_point_to_point = o->now.is_point_to_point};
     return {.sequence = *sequence_, .round = 0};  // a small call has one round, and is not in the queue
   }
 

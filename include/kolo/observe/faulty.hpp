@@ -57,7 +57,7 @@ class fault_injector : public engine_observer {
   void step(int rank) {
     if (!is_mine_) return;
     const auto now = running();
-    if (now.is_pair || now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) ||
+    if (now.is_point_to_point || now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) ||
         steps_++ != plan_.step)
       return;
     is_mine_ = false;

@@ -29,12 +29,12 @@ struct wait_context {
   int peer = -1;                              ///< the rank waited for
   std::chrono::nanoseconds timeout{};         ///< from the first read of the clock
   origin found_in = origin::call;             ///< of its failures
-  bool is_pair = false;                       ///< numbered per pair of ranks, not per communicator
+  bool is_point_to_point = false;             ///< numbered per pair of ranks, not per communicator
   bool only_sends = false;                    ///< data from that peer meanwhile is for a later call
   const wait_context* deadline_of = nullptr;  ///< the later call whose shorter timeout applies
 
   /// Its number among the calls of all ranks; 0: it has none.
-  std::uint64_t number_for_all() const { return is_pair ? 0 : sequence; }
+  std::uint64_t number_for_all() const { return is_point_to_point ? 0 : sequence; }
   /// The same with another awaited rank.
   wait_context with_peer(int rank) const {
     wait_context same = *this;
