@@ -21,7 +21,7 @@ class intervals {
   using bytes_of = std::span<const std::byte>;
 
   void clear() { ends_.clear(); }
-  bool meet(bytes_of m) const {
+  bool overlaps(bytes_of m) const {
     const auto behind = ends_.lower_bound(m.data() + m.size());
     return !m.empty() && behind != ends_.begin() && std::prev(behind)->second > m.data();
   }
@@ -136,7 +136,7 @@ class captured_program {
   /// Into the last phase, or where it must come after what is there, into the next.
   void add(const action& a, const std::vector<bytes_of>& read, const std::vector<bytes_of>& written) {
     const auto any = [](const std::vector<bytes_of>& all, const intervals& others) {
-      return std::any_of(all.begin(), all.end(), [&](bytes_of m) { return others.meet(m); });
+      return std::any_of(all.begin(), all.end(), [&](bytes_of m) { return others.overlaps(m); });
     };
     if (any(read, written_) || any(written, written_) || any(written, read_)) next_phase();
     for (const auto& m : read) read_.add(m);

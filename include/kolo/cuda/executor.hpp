@@ -155,14 +155,15 @@ class copy_batch {
  private:
   static constexpr std::size_t longest = 256 * 1024;
 
-  static bool meet(const std::byte* a, std::size_t na, const std::byte* b, std::size_t nb) {
+  static bool overlap(const std::byte* a, std::size_t na, const std::byte* b, std::size_t nb) {
     return a < b + nb && b < a + na;
   }
 
   /// Copies that wait happen at once: none may read or write what another one writes.
   bool depends(const std::byte* to, const std::byte* from, std::size_t bytes) const {
     return std::any_of(waiting_.runs, waiting_.runs + count_, [&](const auto& r) {
-      return meet(r.to, r.bytes, from, bytes) || meet(r.to, r.bytes, to, bytes) || meet(r.from, r.bytes, to, bytes);
+      return overlap(r.to, r.bytes, from, bytes) || overlap(r.to, r.bytes, to, bytes) ||
+             overlap(r.from, r.bytes, to, bytes);
     });
   }
 

@@ -102,7 +102,7 @@ class one_kernel : public Base {
   ticket repeat(captured_messages& r, F put) {
     if (!r.is_captured_) capture(r, put);
     now_ = &r;
-    return meet();
+    return submit_joint();
   }
 
   // Messages.
@@ -144,7 +144,7 @@ class one_kernel : public Base {
   }
 
   /// Shows what was captured to all ranks: once to join them, and then to run what that made of them.
-  ticket meet() {
+  ticket submit_joint() {
     captured_messages& r = *now_;
     r.meeting_ = {};
     r.meeting_.in = {.base = reinterpret_cast<std::byte*>(&r)};
@@ -166,7 +166,7 @@ class one_kernel : public Base {
                                     std::string{std::string_view{e.cause().text}}))};
     }
     if (was_joined) ++r.runs_, now_ = nullptr;
-    else r.joined_as_ = t.number, r.captured_ = {}, meet();
+    else r.joined_as_ = t.number, r.captured_ = {}, submit_joint();
     return was_joined;
   }
 

@@ -69,14 +69,14 @@ class adasum {
 
   template <View V>
   void combine(const V& gradient) {
-    meet(folded_, gradient);
+    combine_pair(folded_, gradient);
     if (comm_.rank() < doubling_)
-      for (part& pair : pairs_) meet(pair, gradient);
+      for (part& pair : pairs_) combine_pair(pair, gradient);
     if (folded_.size() == 2) kolo::broadcast(folded_, gradient, 0);
   }
 
   template <View V>
-  void meet(part& pair, const V& gradient) {
+  void combine_pair(part& pair, const V& gradient) {
     using T = typename V::element_type;
     using N = typename detail::reduce::divisor<T>::type;  // rounds once from here to T
     if (pair.size() == 1) return;
