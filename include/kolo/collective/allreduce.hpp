@@ -21,7 +21,7 @@ struct allreduce {
       return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
         require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
         complete<K, T>(comm, c, c.in.size(), c.in.size());
-        require_same_or_apart(comm, K, c.args.in, c.args.out);
+        require_same_or_disjoint(comm, K, c.args.in, c.args.out);
       });
   }
   template <class C, ViewLike X, AnyOperator Op, AnyAlgorithm A>

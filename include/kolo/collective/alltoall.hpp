@@ -19,7 +19,7 @@ struct alltoall {
       require(comm, name(K), n % p == 0, "ragged parts want counts: in has ", n,
               " elements, no multiple of the number of ranks, ", p);
       complete<K, view_element_t<In>>(comm, c, n / p, n);
-      require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
+      require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Send, CountsLike Receive, AnyAlgorithm A>
@@ -38,7 +38,7 @@ struct alltoall {
       require(
           comm, K, c.args.schedule.scratch == 0,
           "this algorithm takes equal parts only: it hands parts on through ranks that do not know how long they are");
-      require(comm, K, apart(c.args.in, c.args.out), "in and out overlap");
+      require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");
     });
   }
   template <class... Wrong>

@@ -95,14 +95,14 @@ void require_equal(C& comm, const char* operation, const char* first, std::size_
   require(comm, operation, n == m, first, n, second, m);
 }
 
-using view::apart;
+using view::are_disjoint;
 inline bool same(const memory& a, const memory& b) {
   return a.base == b.base && a.count == b.count && !a.find && !b.find;
 }
 
 template <class C>
-void require_same_or_apart(C& comm, kind k, const memory& in, const memory& out) {
-  require(comm, k, same(in, out) || apart(in, out), "in and out overlap without being the same");
+void require_same_or_disjoint(C& comm, kind k, const memory& in, const memory& out) {
+  require(comm, k, same(in, out) || are_disjoint(in, out), "in and out overlap without being the same");
 }
 
 /// Elements [first, first + count) of `m`, if it is contiguous.
@@ -116,11 +116,11 @@ inline memory part_of(const memory& m, std::size_t first, std::size_t count) {
 /// One of in and out has the parts of all ranks, the other only this rank's: they must not overlap, except that the
 /// latter may be this rank's part of the former.
 template <kind K, class C>
-void require_own_part_or_apart(C& comm, const collective_args& args, std::size_t own_first, int root = 0) {
+void require_own_part_or_disjoint(C& comm, const collective_args& args, std::size_t own_first, int root = 0) {
   constexpr bool gathers = K == kind::allgather || K == kind::gather;
   const memory &all = gathers ? args.out : args.in, &own = gathers ? args.in : args.out;
   const bool matters = !core::has_root(K) || comm.rank() == root;
-  require(comm, K, !matters || apart(own, all) || same(own, part_of(all, own_first, own.count)),
+  require(comm, K, !matters || are_disjoint(own, all) || same(own, part_of(all, own_first, own.count)),
           gathers ? "in overlaps out without being this rank's part of it"
                   : "out overlaps in without being this rank's part of it");
 }

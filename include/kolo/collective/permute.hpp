@@ -21,7 +21,7 @@ auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, s
     c.args.called = name;
     require_equal(comm, name, "in has ", n, " elements, and out has ", c.out.size());
     complete<K, view_element_t<In>>(comm, c, n, n ^ key << 40);
-    require(comm, name, apart(c.args.in, c.args.out), "in and out overlap");
+    require(comm, name, are_disjoint(c.args.in, c.args.out), "in and out overlap");
   });
 }
 

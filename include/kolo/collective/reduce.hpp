@@ -20,7 +20,7 @@ struct reduce {
       if (comm.rank() == root)
         require_equal(comm, name(K), "on the root in has ", c.in.size(), " elements, and out has ", c.out.size());
       complete<K, T>(comm, c, c.in.size(), c.in.size(), root);
-      require(comm, K, comm.rank() != root || same(c.args.in, c.args.out) || apart(c.args.in, c.args.out),
+      require(comm, K, comm.rank() != root || same(c.args.in, c.args.out) || are_disjoint(c.args.in, c.args.out),
               "in and out overlap without being the same");
     };
     constexpr bool is_rotated = is_commutative<std::remove_cv_t<Op>> &&

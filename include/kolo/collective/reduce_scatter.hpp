@@ -32,7 +32,7 @@ struct reduce_scatter {
                       "kolo: an epilogue runs on the host, which knows of no stream");
         c.args.then = c.out.then;
       }
-      require_own_part_or_apart<K>(comm, c.args, mine.first);
+      require_own_part_or_disjoint<K>(comm, c.args, mine.first);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyOperator Op, AnyAlgorithm A>
@@ -45,7 +45,7 @@ struct reduce_scatter {
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and this rank's count is ",
                     c.send_counts[static_cast<std::size_t>(comm.rank())]);
       complete<K, T>(comm, c, total, total);
-      require_own_part_or_apart<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
+      require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
     });
   }
   template <class... Wrong>

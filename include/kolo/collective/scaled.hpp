@@ -151,7 +151,7 @@ struct scaled_call<wired<W, Op>, A> {
     static_assert(!select::Native<A>,
                   "kolo: the transport's own allreduce knows nothing of a wire with scales: name no algorithm");
     require_equal(comm, name(K), "in has ", in.size(), " elements, and out has ", out.size());
-    require_same_or_apart(comm, K, kolo::erase(in), kolo::erase(out));
+    require_same_or_disjoint(comm, K, kolo::erase(in), kolo::erase(out));
     const grouped<In, Out, N> groups{in, out};
     const detail::reduce::of_groups<Op> each{op.op};
     return make_call<K>(groups, groups, wired<W, detail::reduce::of_groups<Op>>{each}, algorithm, [&](auto& c) {

@@ -21,7 +21,7 @@ struct scan_of_kind {
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       const bool in_place = K == kind::scan && same(c.args.in, c.args.out);
-      require(comm, K, in_place || apart(c.args.in, c.args.out), "in and out overlap");
+      require(comm, K, in_place || are_disjoint(c.args.in, c.args.out), "in and out overlap");
     });
   }
   template <class... Wrong>

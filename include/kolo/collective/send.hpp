@@ -67,7 +67,7 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
     complete_pair<K>(comm, c, static_cast<std::uint32_t>(tag));
     if constexpr (K == kind::exchange)
-      require(comm, K, c.in.size() == 0 || apart(c.args.in, c.args.out), "in and out overlap");
+      require(comm, K, c.in.size() == 0 || are_disjoint(c.args.in, c.args.out), "in and out overlap");
   });
 }
 

@@ -250,7 +250,7 @@ class one_kernel : public Base {
   }
 
   std::size_t bytes_of_flags() const {
-    return static_cast<std::size_t>(this->size()) * detail::cuda::program::apart * sizeof(std::uint64_t);
+    return static_cast<std::size_t>(this->size()) * detail::cuda::program::flag_stride * sizeof(std::uint64_t);
   }
 
   void stop_waiting() noexcept {

@@ -55,7 +55,7 @@ struct program {
   const std::uint32_t* stop;           ///< not zero: nobody waits any more; null where all ranks are here
   int ranks, blocks;                   ///< here; of each
 
-  static constexpr std::size_t apart = 16;  ///< flags, so that each has a line of its own
+  static constexpr std::size_t flag_stride = 16;  ///< flags, so that each has a line of its own
 };
 
 /// In place of an operator, where nothing is combined.
@@ -94,7 +94,7 @@ struct program_of {
 
  private:
   KOLO_HOST_DEVICE static std::uint64_t* flag_in(std::uint64_t* flags, int rank) {
-    return flags + static_cast<std::size_t>(rank) * program::apart;
+    return flags + static_cast<std::size_t>(rank) * program::flag_stride;
   }
   template <class Flags>
   KOLO_HOST_DEVICE bool has_done(int rank, std::uint32_t phases) const {

@@ -20,8 +20,9 @@ class packed_views {
     const bool is_root = e.transport.rank() == args.root, is_one = k == kind::broadcast;
     const bool replaces_in = args.in.find && !is_one && (k != kind::scatter || is_root);
     const bool has_out = is_root || (k != kind::reduce && k != kind::gather);
-    replaces_out_ = (args.out.find && has_out) ||
-                    (k == kind::reduce_scatter && !view::apart(args.in, args.out));  // MPI's does not work in place
+    replaces_out_ =
+        (args.out.find && has_out) ||
+        (k == kind::reduce_scatter && !view::are_disjoint(args.in, args.out));  // MPI's does not work in place
     if (!replaces_in && !replaces_out_) return args;
     packed_ = args;
     if (replaces_in) copy(executor, args.in, packed_.in = contiguous(args.in, e.current_scratch->staging[0], executor));

@@ -93,7 +93,7 @@ class stream_run : piece_protocols<T>, layout {
 
   void plan_streams() {
     const transfer& t = transfer_;
-    in_place_ = args_.in.find || args_.out.find || !view::apart(args_.in, args_.out);
+    in_place_ = args_.in.find || args_.out.find || !view::are_disjoint(args_.in, args_.out);
     const bool reads_first = in_place_ && comes_back_;
     past_cache_ = is_long() && !reads_first && (!exchanges_ || !fits_in_cache(args_.in, args_.out));
     for (int i = 0; i < t.to.count; ++i) {

@@ -47,7 +47,7 @@ struct memory {
 
 namespace detail::view {
 /// No common element. For views that are not contiguous only the trivial cases are detected.
-inline bool apart(const memory& a, const memory& b) {
+inline bool are_disjoint(const memory& a, const memory& b) {
   if (a.find || b.find || a.count == 0 || b.count == 0) return true;
   const auto *a_end = a.base + a.count * a.element_bytes, *b_end = b.base + b.count * b.element_bytes;
   return a_end <= b.base || b_end <= a.base;

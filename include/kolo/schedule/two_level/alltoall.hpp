@@ -12,8 +12,8 @@ namespace detail::schedule {
 /// What is in set 0 for the nodes, and in set 1 from the lanes, is the same, and in scratch, where there are both.
 /// (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
-  static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }
-  static constexpr step apart_between(const node_layout& on, const step& now) { return apart_at(now, on.n); }
+  static constexpr step split_inside(const node_layout& on, const step& now) { return split_at(now, on.m); }
+  static constexpr step split_between(const node_layout& on, const step& now) { return split_at(now, on.n); }
   static constexpr block_range inside(const node_layout& on, const block_range& lane) {
     const int begin = lane.first < on.m ? 0 : on.n > 1 ? 2 * on.p : on.p;
     return {begin + lane.first % on.m, on.n, on.m, 1, lane.per_peer};

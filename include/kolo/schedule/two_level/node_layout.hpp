@@ -148,7 +148,7 @@ class node_layout {
 
 /// Cuts transfers with circles of `size` peers, of whom each has other blocks, in two, where the blocks pass the end of
 /// the circle.
-constexpr step apart_at(const step& now, int size) {
+constexpr step split_at(const step& now, int size) {
   const auto cut = [size](peer_range& peers, const block_range& blocks, peer_range& rest, block_range& rest_blocks) {
     const int fit = size - mod(blocks.first, size);
     if (blocks.per_peer == 0 || peers.count <= fit) return;
@@ -210,7 +210,7 @@ struct hierarchical_phases {
   constexpr step inside(const S& s, const node_position& me, int k) const {
     if (me.index > 0) return {};
     return renamed(
-        cut.apart_inside(all, s.at(me.lane, all.m, k)),
+        cut.split_inside(all, s.at(me.lane, all.m, k)),
         [&](const peer_range& lanes) { return all.inside(lanes, me.node); },
         [&](const block_range& of) { return cut.inside(all, of); });
   }
@@ -219,7 +219,7 @@ struct hierarchical_phases {
   constexpr step between(const S& s, const node_position& me, int k, int first_node = 0) const {
     if (me.index > 0) return {};
     return renamed(
-        cut.apart_between(all, s.at(mod(me.node - first_node, all.n), all.n, k)),
+        cut.split_between(all, s.at(mod(me.node - first_node, all.n), all.n, k)),
         [&](const peer_range& nodes) { return all.across(nodes, me.lane, first_node); },
         [&](const block_range& of) { return cut.across(all, of, me.lane, first_node); });
   }

@@ -30,8 +30,8 @@ struct lanes_of_parts {
     if (on.has_equal_runs()) return {first + lane * on.run(), ranks / on.m, on.most(), on.run(), further};
     return {first * on.m + lane, ranks, on.m, 1, further * on.m};
   }
-  static constexpr step apart_inside(const node_layout& on, const step& now) { return apart_at(now, on.m); }
-  static constexpr const step& apart_between(const node_layout&, const step& now) { return now; }
+  static constexpr step split_inside(const node_layout& on, const step& now) { return split_at(now, on.m); }
+  static constexpr const step& split_between(const node_layout&, const step& now) { return now; }
 };
 
 /// Between a rank and the lanes: the parts of a run come to who speaks for it, and then to every lane its blocks of

@@ -15,8 +15,8 @@ struct lanes_of_vector {
   int each;
 
   constexpr block_range all(const node_layout& on) const { return {0, on.m * each}; }
-  static constexpr const step& apart_inside(const node_layout&, const step& now) { return now; }
-  static constexpr const step& apart_between(const node_layout&, const step& now) { return now; }
+  static constexpr const step& split_inside(const node_layout&, const step& now) { return now; }
+  static constexpr const step& split_between(const node_layout&, const step& now) { return now; }
   constexpr block_range inside(const node_layout& on, const block_range& of, int first_lane = 0) const {
     return {mod(of.first + first_lane, on.m) * each,
             of.count * each,
