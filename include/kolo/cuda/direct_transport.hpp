@@ -114,7 +114,7 @@ class direct_transport : public PeerMemory::base_transport {
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
     q.sends.push({const_cast<std::byte*>(data), bytes, tag});
-    return {peer, true, peer_exchange_.shown_to(peer) + q.sends.size()};
+    return {peer, true, peer_exchange_.published_to(peer) + q.sends.size()};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
@@ -180,7 +180,7 @@ class direct_transport : public PeerMemory::base_transport {
     const kolo::collective_args* args = nullptr;
     kernel_of_all begin = nullptr;
     std::uint64_t number = 0, tag = 0;
-    int shown_to = 0;  ///< the ranks below it
+    int published_to = 0;  ///< the ranks below it
     bool has_begun = false;
   };
 
@@ -202,7 +202,7 @@ class direct_transport : public PeerMemory::base_transport {
     }
     for (; !q.receives.is_empty(); q.receives.pop(), ++q.received) {
       const message& m = q.receives.front();
-      if (!peer_exchange_.is_shown(*this, peer, m.bytes, m.tag, mismatch())) break;
+      if (!peer_exchange_.is_published(*this, peer, m.bytes, m.tag, mismatch())) break;
       const auto copy_all = [&](const detail::cuda::imported_memory* by) {
         copy(m.data, by[peer].data, m.bytes, stream);
       };
@@ -215,10 +215,10 @@ class direct_transport : public PeerMemory::base_transport {
     auto& t = together_;
     const detail::cuda::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes,
                                    stream};
-    for (; t.shown_to < size(); ++t.shown_to)
-      if (t.shown_to != rank() && !peer_exchange_.publish(*this, t.shown_to, mine, t.tag)) return false;
+    for (; t.published_to < size(); ++t.published_to)
+      if (t.published_to != rank() && !peer_exchange_.publish(*this, t.published_to, mine, t.tag)) return false;
     for (int peer = 0; peer < size() && !t.has_begun; ++peer)
-      if (peer != rank() && !peer_exchange_.is_shown(*this, peer, mine.bytes, t.tag, mismatch())) return false;
+      if (peer != rank() && !peer_exchange_.is_published(*this, peer, mine.bytes, t.tag, mismatch())) return false;
     if (!t.has_begun)
       t.has_begun =
           consume(0, size(), stream, [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
@@ -269,7 +269,7 @@ class direct_transport : public PeerMemory::base_transport {
   wait_context with_peer(wait_context s) {
     if (together_.args)
       for (int r = size() - 1; r >= 0; --r)
-        if (r != rank() && (together_.has_begun ? peer_exchange_.replied_by(r) < peer_exchange_.shown_to(r)
+        if (r != rank() && (together_.has_begun ? peer_exchange_.replied_by(r) < peer_exchange_.published_to(r)
                                                 : !base_transport::peek(r).data))
           s.peer = r;
     return s;

@@ -18,7 +18,7 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 struct allocation_range {
   std::uint64_t id = 0;  ///< no other allocation of this process ever has it
   std::uint64_t first = 0, bytes = 0;
-  bool can_be_shown = false;  ///< to other processes, by cudaIpcGetMemHandle
+  bool is_exportable = false;  ///< to other processes, by cudaIpcGetMemHandle
 };
 
 /// A function of the driver's, which the runtime finds: nothing of ours is linked with the driver.
@@ -44,11 +44,11 @@ inline allocation_range range_of(const std::byte* p) {
   void* into[] = {&r.id, &r.first, &r.bytes, &is_capable};
   if (const auto e = ask(4, what, into, reinterpret_cast<std::uintptr_t>(p)); e != CUDA_SUCCESS)
     throw error{errc::system, "cuPointerGetAttributes: error " + std::to_string(static_cast<int>(e))};
-  r.can_be_shown = is_capable != 0 && r.bytes > 0;
+  r.is_exportable = is_capable != 0 && r.bytes > 0;
   return r;
 }
 
-inline constexpr const char* cannot_be_shown =
+inline constexpr const char* not_exportable =
     "memory on a device cannot be shown to other processes unless cudaMalloc has allocated it: not that of pools "
     "(cudaMallocAsync), managed memory, or what "
     "lies at addresses that the program has mapped (PyTorch's expandable_segments)";
@@ -64,12 +64,12 @@ struct exported_address {
 };
 
 /// Of this process. Handles are asked for once per allocation, as long as there are few.
-class shown_memory {
+class exported_memory {
  public:
   exported_address export_address(const std::byte* p, std::size_t bytes) {
     if (!p || bytes == 0) return {};
     const auto range = range_of(p);
-    if (!range.can_be_shown) throw error{errc::invalid_argument, cannot_be_shown};
+    if (!range.is_exportable) throw error{errc::invalid_argument, not_exportable};
     if (static_cast<std::uint64_t>(p - reinterpret_cast<const std::byte*>(range.first)) + bytes > range.bytes)
       throw error{errc::invalid_argument, spans_allocations};
     exported_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};

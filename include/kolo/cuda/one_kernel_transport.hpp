@@ -171,16 +171,16 @@ class one_kernel : public Base {
   }
 
   using ranks = std::vector<const captured_messages*>;
-  static ranks all_of(const std::byte* const* shown, int size) {
+  static ranks all_of(const std::byte* const* published, int size) {
     ranks all;
-    for (int r = 0; r < size; ++r) all.push_back(reinterpret_cast<const captured_messages*>(shown[r]));
+    for (int r = 0; r < size; ++r) all.push_back(reinterpret_cast<const captured_messages*>(published[r]));
     return all;
   }
 
   /// Everything that may wait for a device, before any kernel waits for another.
-  static void join(cudaStream_t stream, const collective_args& args, const std::byte* const* shown, std::byte* const*,
-                   int rank, int size) {
-    const ranks all = all_of(shown, size);
+  static void join(cudaStream_t stream, const collective_args& args, const std::byte* const* published,
+                   std::byte* const*, int rank, int size) {
+    const ranks all = all_of(published, size);
     const auto& self = *static_cast<const one_kernel*>(args.compute.op);
     captured_messages& mine = *reinterpret_cast<captured_messages*>(args.in.base);
     if (rank == 0) fill(mine.flags_.get(), 0, 2 * self.bytes_of_flags(), stream);
@@ -233,13 +233,13 @@ class one_kernel : public Base {
     copy(p.memory.get(), p.sent.get(), bytes, stream);
   }
 
-  static void run(cudaStream_t stream, const collective_args& args, const std::byte* const* shown,
+  static void run(cudaStream_t stream, const collective_args& args, const std::byte* const* published,
                   std::byte* const* out, int, int size) {
     const auto& self = *static_cast<const one_kernel*>(args.compute.op);
     const auto& mine = reinterpret_cast<captured_messages*>(args.in.base)->program_;
     if (!mine || mine->lists.phases.empty()) return;
     auto& p = *mine;
-    const ranks all = all_of(shown, size);
+    const ranks all = all_of(published, size);
     p.kernel.blocks = p.lists.useful_blocks();
     for (const captured_messages* r : all)
       if (r->program_) p.kernel.blocks = std::min(p.kernel.blocks, r->program_->most_blocks);

@@ -67,24 +67,24 @@ class peer_exchange {
   /// False: no slot is free yet. Once true, the memory belongs to the peer until it has replied.
   bool publish(base_transport& w, int peer, const offer& what, std::uint64_t tag) {
     edge& e = of(peer);
-    auto* const slot = e.shown - e.replied < w.slots() ? w.reserve(peer) : nullptr;
+    auto* const slot = e.published - e.replied < w.slots() ? w.reserve(peer) : nullptr;
     if (!slot) return false;
-    const auto k = e.shown % w.slots();
+    const auto k = e.published % w.slots();
     const auto from = peer_memory_.publish(w, peer, k, slot, what);
     e.numbers[k] = w.commit(peer, PeerMemory::carries_bytes ? what.bytes : 0, tag, {.from = from, .back = {}});
-    ++e.shown;
+    ++e.published;
     return true;
   }
-  std::uint64_t shown_to(int peer) const { return of(peer).shown; }
+  std::uint64_t published_to(int peer) const { return of(peer).published; }
   /// Replies that have been heard: from then on what is put on the stream comes after what the peer has done.
   std::uint64_t replied_by(int peer) const { return of(peer).replied; }
 
   bool is_awaiting() const {
-    return std::any_of(edges_.begin(), edges_.end(), [](const edge& e) { return e.replied < e.shown; });
+    return std::any_of(edges_.begin(), edges_.end(), [](const edge& e) { return e.replied < e.published; });
   }
 
   void await_complete(base_transport& w, int peer, cudaStream_t stream) {
-    for (edge& e = of(peer); e.replied < e.shown;) {
+    for (edge& e = of(peer); e.replied < e.published;) {
       const auto k = e.replied % w.slots();
       auto* const at = w.returned(peer, e.numbers[k]);
       if (!at) return;
@@ -95,7 +95,7 @@ class peer_exchange {
 
   /// Has the peer shown something? `report_mismatch(peer)` where it is not what is expected.
   template <class F>
-  bool is_shown(base_transport& w, int peer, std::size_t bytes, std::uint64_t tag, F report_mismatch) const {
+  bool is_published(base_transport& w, int peer, std::size_t bytes, std::uint64_t tag, F report_mismatch) const {
     const received_slot a = w.peek(peer);
     if (a.data && (a.tag != tag || peer_memory_.bytes(a, peer, of(peer).taken % w.slots()) != bytes))
       report_mismatch(peer);
@@ -129,20 +129,20 @@ class peer_exchange {
   void revoke(base_transport& w, cudaStream_t stream) noexcept {
     const auto start = backoff::clock::now();
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
-      if (of(peer).shown == of(peer).replied) continue;
+      if (of(peer).published == of(peer).replied) continue;
       transport::take_back(w, peer, start);  // it may be putting its work on its stream
       try {
         await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well
       }
-      of(peer).replied = of(peer).shown;
+      of(peer).replied = of(peer).published;
     }
   }
 
  private:
   struct edge {
     std::vector<std::uint64_t> numbers{};  ///< the transport's, by number of ours: circular, as the slots are
-    std::uint64_t shown = 0, replied = 0, taken = 0;
+    std::uint64_t published = 0, replied = 0, taken = 0;
   };
 
   edge& of(int peer) { return edges_[static_cast<std::size_t>(peer)]; }

@@ -37,8 +37,8 @@ class between_processes {
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* slot, const offer& what) {
     const kolo::cuda::event& point = edge_of(peer).own[k];
     export_entry& c = entry_of(rank_, peer, k);
-    c.data = shown_.export_address(what.data, what.bytes);
-    c.out = shown_.export_address(what.out, what.bytes);
+    c.data = exported_.export_address(what.data, what.bytes);
+    c.out = exported_.export_address(what.out, what.bytes);
     c.bytes = what.bytes;
     point.record(what.stream);
     return w.make_remote_ref(slot, 0);
@@ -108,7 +108,7 @@ class between_processes {
     kolo::cuda::device_memory token;
     attempt([&] {
       token = kolo::cuda::allocate(1);
-      entry_of(rank_, rank_, 0).data = shown_.export_address(token.get(), 1);
+      entry_of(rank_, rank_, 0).data = exported_.export_address(token.get(), 1);
     });
     transport::everybody_is_here(w, communicator_name);
     attempt([&] {
@@ -131,7 +131,7 @@ class between_processes {
   int rank_;
   std::size_t slots_;
   std::vector<edge> edges_;
-  shown_memory shown_{};
+  exported_memory exported_{};
   detail::shm::parts entries_;
 };
 

@@ -25,13 +25,13 @@ class in_process {
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* slot, const offer& what) {
     const kolo::cuda::event& ready = edge_of(peer).ready[k];
     ready.record(what.stream);
-    ::new (static_cast<void*>(slot)) shown{&ready, what.out, kolo::cuda::current_device()};
+    ::new (static_cast<void*>(slot)) published_address{&ready, what.out, kolo::cuda::current_device()};
     return w.make_remote_ref(what.data ? what.data : slot, what.bytes);
   }
   std::size_t bytes(const received_slot& piece, int /*peer*/, std::size_t /*k*/) const { return piece.bytes; }
   imported_memory import_memory(const received_slot& piece, const received_slot& taken, int /*peer*/, std::size_t /*k*/,
                                 cudaStream_t /*stream*/) const {
-    const shown& s = *reinterpret_cast<const shown*>(piece.data);
+    const published_address& s = *reinterpret_cast<const published_address*>(piece.data);
     return {taken.data, s.out, taken.back, s.device, s.ready};
   }
   void complete(const imported_memory& s, int peer, std::size_t k, cudaStream_t stream) {
@@ -56,12 +56,12 @@ class in_process {
 
  private:
   using done = std::shared_ptr<const kolo::cuda::event>;
-  struct shown {
+  struct published_address {
     const kolo::cuda::event* ready;  ///< the owner's stream has come so far that the peer may touch it
     std::byte* out;
     int device;
   };
-  static_assert(sizeof(shown) <= 32 && sizeof(done) <= 32);  // where the smallest slot has room
+  static_assert(sizeof(published_address) <= 32 && sizeof(done) <= 32);  // where the smallest slot has room
   struct edge {
     std::vector<kolo::cuda::event> ready{};
     std::vector<done> replies{};  ///< to what the peer has shown
