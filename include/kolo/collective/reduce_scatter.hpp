@@ -11,7 +11,7 @@ namespace detail::collective {
 /// An output with an epilogue, which runs on each part of it while it is in the cache.
 template <View V>
 struct followed : V {
-  const execute::epilogue* then;
+  const execute::epilogue* epilogue;
 };
 template <class V>
 followed(const V&, const execute::epilogue*) -> followed<V>;
@@ -27,10 +27,10 @@ struct reduce_scatter {
       require_equal(comm, name(K), "out has ", c.out.size(),
                     " elements, and this rank's block of in, kolo::block(n, p, r), has ", mine.count);
       complete<K, T>(comm, c, c.in.size(), c.in.size());
-      if constexpr (requires { c.out.then; }) {
+      if constexpr (requires { c.out.epilogue; }) {
         static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0,
                       "kolo: an epilogue runs on the host, which knows of no stream");
-        c.args.then = c.out.then;
+        c.args.epilogue = c.out.epilogue;
       }
       require_own_part_or_disjoint<K>(comm, c.args, mine.first);
     });

@@ -20,7 +20,7 @@ void copy_own(const collective_args& args, const Executor& executor) {
       const source only{data, false};
       executor.combine(args.compute, data, &only, 1, n, 1);
     });
-  if (args.then) args.then->apply(args.then->self, 0, args.out.count);
+  if (args.epilogue) args.epilogue->apply(args.epilogue->self, 0, args.out.count);
 }
 
 /// The progress of a transfer's stream of elements: block after block of a range.
@@ -156,7 +156,7 @@ class block_state : public layout {
     for (int b = 0; b < args_->schedule.blocks * schedule::block_sets(args_->collective); ++b) {
       if (!is_wanted(b)) continue;
       copy_to_destination(b);
-      if (args_->then) conclude(destination(b, 0), length(b));
+      if (args_->epilogue) conclude(destination(b, 0), length(b));
     }
   }
 

@@ -77,13 +77,13 @@ struct collective_args {
   const std::size_t* send_counts = nullptr;  ///< ragged parts, one number a rank; alltoall has two lists
   const std::size_t* receive_counts = nullptr;
   void (*native)(void* transport, const collective_args&,
-                 void* ticket) = nullptr;           ///< starts the transport's own collective, instead of a schedule
-  bool native_finishes = false;                     ///< that collective applies the operator's `finish` itself
-  std::uint32_t fingerprint = 0;                    ///< of what all ranks must agree on
-  const detail::execute::epilogue* then = nullptr;  ///< of a reduce_scatter; local to this rank
-  int peer = -1;                                    ///< of a point-to-point call: the other rank
-  bool is_empty = false;                            ///< likewise: a token travels in place of no elements
-  std::uint64_t tag = 0;                            ///< likewise: the tag of its messages
+                 void* ticket) = nullptr;  ///< starts the transport's own collective, instead of a schedule
+  bool native_finishes = false;            ///< that collective applies the operator's `finish` itself
+  std::uint32_t fingerprint = 0;           ///< of what all ranks must agree on
+  const detail::execute::epilogue* epilogue = nullptr;  ///< of a reduce_scatter; local to this rank
+  int peer = -1;                                        ///< of a point-to-point call: the other rank
+  bool is_empty = false;                                ///< likewise: a token travels in place of no elements
+  std::uint64_t tag = 0;                                ///< likewise: the tag of its messages
 };
 
 }  // namespace kolo::inline KOLO_ABI

@@ -121,7 +121,7 @@ class layout {
 
   /// If the call has an epilogue: elements in their destination are final.
   void conclude(const element_position& p, std::size_t count) const {
-    if (count > 0) args_->then->apply(args_->then->self, p.first, count);
+    if (count > 0) args_->epilogue->apply(args_->epilogue->self, p.first, count);
   }
 
  protected:

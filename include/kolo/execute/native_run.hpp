@@ -30,7 +30,7 @@ class native_run {
       executor_of(transport).combine(args_.compute, out.base, &all, 1, out.count, transport.size());
     }
     views_.end(engine_, args_);
-    if (args_.then) args_.then->apply(args_.then->self, 0, args_.out.count);
+    if (args_.epilogue) args_.epilogue->apply(args_.epilogue->self, 0, args_.out.count);
     return advanced::finished;
   }
 

@@ -159,7 +159,7 @@ inline void use(collective_args& args, const small_call_plan& plan) { args.small
 /// call with long pieces whose input peers can address goes through the queue.
 template <Transport T>
 const small_call_plan* small_plan_for(engine<T>& e, const collective_args& args) {
-  if (!args.small || args.in.find || args.out.find || args.then || e.oldest) return nullptr;
+  if (!args.small || args.in.find || args.out.find || args.epilogue || e.oldest) return nullptr;
   if constexpr (SharedMemoryTransport<T>)
     if (args.small->may_refer &&
         e.transport.make_remote_ref(args.in.base, args.in.count * args.in.element_bytes).length != 0)

@@ -249,7 +249,7 @@ class stream_run : piece_protocols<T>, layout {
       for (int i = 0; i < transfer_.from.count; ++i) confirm(in_[i]);
     });
     for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
-    if (args_.then) conclude(part(all.at, all.moved), n);
+    if (args_.epilogue) conclude(part(all.at, all.moved), n);
     done = ++all.moved == pieces_ && others_done;
     return true;
   }

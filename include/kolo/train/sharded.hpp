@@ -72,7 +72,7 @@ class sharded_optimizer
     std::vector<std::size_t> counts{};  ///< of each rank's part; empty: local
     std::vector<extent> behind{};       ///< of this rank's part: reduced, and still to be updated
     sharded_optimizer* owner = nullptr;
-    detail::execute::epilogue then{};
+    detail::execute::epilogue epilogue{};
   };
 
  public:
@@ -193,15 +193,16 @@ class sharded_optimizer
   request<wire_type> start(std::size_t b) {
     bucket_shard& p = shards_[b];
     p.owner = this;
-    p.then = {[](void* self, std::size_t first, std::size_t count) {
-                auto& reduced = *static_cast<bucket_shard*>(self);
-                reduced.owner->mark_reduced(reduced, {first, count});
-              },
-              &p};
+    p.epilogue = {[](void* self, std::size_t first, std::size_t count) {
+                    auto& reduced = *static_cast<bucket_shard*>(self);
+                    reduced.owner->mark_reduced(reduced, {first, count});
+                  },
+                  &p};
     return std::visit(
         [&](auto& s) {
-          return start_reduce_scatter(this->comm_, s.gradients, detail::collective::followed{s.own_gradients, &p.then},
-                                      this->local_.op(), this->algorithm_);
+          return start_reduce_scatter(this->comm_, s.gradients,
+                                      detail::collective::followed{s.own_gradients, &p.epilogue}, this->local_.op(),
+                                      this->algorithm_);
         },
         p.parts);
   }
