@@ -44,7 +44,7 @@ struct group : scenario {
 
   std::string name(std::uintptr_t address) const override {
     using namespace kolo::detail::shm;
-    const region_places places{shape};
+    const region_layout places{shape};
     const auto at = address - reinterpret_cast<std::uintptr_t>(zone) - (region - 1),
                others = static_cast<std::size_t>(shape.ranks - 1);
     const auto pair = [&](std::size_t i) {

@@ -33,14 +33,14 @@ std::span<const select::candidate> candidates_that_reduce_once(const select::sel
 template <class In, class Out, int N>
 class grouped {
   using group = detail::reduce::group<float, N>;
-  struct stretch {
+  struct group_run {
     std::size_t first;  ///< group
     group* groups;
   };
   struct state {
     In in;
     Out out;
-    std::vector<stretch> stretches{};
+    std::vector<group_run> group_runs{};
     std::vector<std::size_t> copied{};  ///< groups
     std::vector<group> copies{};
   };
@@ -59,15 +59,15 @@ class grouped {
     for (std::size_t g = 0, n = 0; g < size(); g += n) {
       const std::span<float> run = view::run_of(s.out, g * N);
       n = std::max<std::size_t>(run.size() / N, 1);
-      s.stretches.push_back({g, run.size() < N ? copy++ : reinterpret_cast<group*>(run.data())});
+      s.group_runs.push_back({g, run.size() < N ? copy++ : reinterpret_cast<group*>(run.data())});
     }
   }
 
   std::size_t size() const { return (state_->out.size() + N - 1) / N; }
   std::span<group> run(std::size_t g) const {
-    const auto& all = state_->stretches;
+    const auto& all = state_->group_runs;
     const auto next =
-        std::upper_bound(all.begin(), all.end(), g, [](std::size_t i, const stretch& s) { return i < s.first; });
+        std::upper_bound(all.begin(), all.end(), g, [](std::size_t i, const group_run& s) { return i < s.first; });
     const std::size_t last = next == all.end() ? size() : next->first;
     return {(next - 1)->groups + (g - (next - 1)->first), last - g};
   }

@@ -154,13 +154,13 @@ struct region_shape {
 };
 
 /// The offsets of the parts of a region of this shape, in this order, and the strides of those that repeat, in bytes.
-struct region_places : region_shape {
+struct region_layout : region_shape {
   static constexpr std::size_t states_at = 1024;
   std::size_t slot_stride, exchange_stride, board_stride;
   std::size_t failures_at, credits_at, recorders_at, exchanges_at, boards_at, board_lines_at, board_buffers_at,
       lines_at, slots_at, spares_at, end;
 
-  constexpr region_places(const region_shape& s)
+  constexpr region_layout(const region_shape& s)
       : region_shape{s},
         slot_stride{lines_of(slot_bytes) + 128},
         exchange_stride{lines_of(exchange_bytes() + 32)},
@@ -185,7 +185,7 @@ struct region_places : region_shape {
   }
 };
 
-constexpr std::size_t region_shape::bytes() const { return region_places{*this}.end; }
+constexpr std::size_t region_shape::bytes() const { return region_layout{*this}.end; }
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
@@ -262,9 +262,9 @@ static_assert(sizeof(region_header) <= 1024 && sizeof(rank_state) == 128 && size
 
 inline region_header& head_of(std::byte* base) { return *reinterpret_cast<region_header*>(base); }
 inline rank_state& state_of(std::byte* base, int rank) {
-  return reinterpret_cast<rank_state*>(base + region_places::states_at)[rank];
+  return reinterpret_cast<rank_state*>(base + region_layout::states_at)[rank];
 }
-inline failure& failure_of(std::byte* base, const region_places& s, int rank) {
+inline failure& failure_of(std::byte* base, const region_layout& s, int rank) {
   return reinterpret_cast<rank_failure*>(base + s.failures_at)[rank].what;
 }
 /// `from` and `to` differ.
@@ -272,22 +272,22 @@ inline std::size_t pair_index(const region_shape& s, int from, int to) {
   return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks - 1) +
          static_cast<std::size_t>(to - (to > from ? 1 : 0));
 }
-inline edge_credit& credit_of(std::byte* base, const region_places& s, int from, int to) {
+inline edge_credit& credit_of(std::byte* base, const region_layout& s, int from, int to) {
   return reinterpret_cast<edge_credit*>(base + s.credits_at)[pair_index(s, from, to)];
 }
-inline transport::flight_recorder& recorder_of(std::byte* base, const region_places& s, int rank) {
+inline transport::flight_recorder& recorder_of(std::byte* base, const region_layout& s, int rank) {
   return reinterpret_cast<transport::flight_recorder*>(base + s.recorders_at)[rank];
 }
-inline slot& slot_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
+inline slot& slot_of(std::byte* base, const region_layout& s, int from, int to, std::uint64_t number) {
   return reinterpret_cast<slot*>(base + s.lines_at)[pair_index(s, from, to) * s.lines + number % s.lines];
 }
 /// The n-th of the pair's `slots` buffers, counted from 1, for payloads that do not fit in a line.
-inline std::byte* buffer_of(std::byte* base, const region_places& s, int from, int to, std::size_t n) {
+inline std::byte* buffer_of(std::byte* base, const region_layout& s, int from, int to, std::size_t n) {
   return base + s.slots_at + (pair_index(s, from, to) * s.slots + n - 1) * s.slot_stride;
 }
 
 /// A pair's spare buffers, 0 to 2 * spares - 1; the lower rank owns the first half at first.
-inline std::byte* spare_of(std::byte* base, const region_places& s, int a, int b, std::size_t which) {
+inline std::byte* spare_of(std::byte* base, const region_layout& s, int a, int b, std::size_t which) {
   const auto pair = (a < b) == (which < s.spares) ? pair_index(s, a, b) : pair_index(s, b, a);
   return base + s.spares_at + (pair * s.spares + which % s.spares) * s.slot_stride;
 }
@@ -309,21 +309,21 @@ class spares_owned {
 };
 
 /// The references of a piece, stored at the end of its buffer.
-inline indirect& indirect_of(std::byte* buffer, const region_places& s) {
+inline indirect& indirect_of(std::byte* buffer, const region_layout& s) {
   return *reinterpret_cast<indirect*>(buffer + s.slot_stride - 128);
 }
 /// A pair's two halves: even exchanges write to the half of `from`, odd ones to that of `to`.
-inline slot& exchange_of(std::byte* base, const region_places& s, int from, int to, std::uint64_t number) {
+inline slot& exchange_of(std::byte* base, const region_layout& s, int from, int to, std::uint64_t number) {
   const auto half = number % 2 == 0 ? pair_index(s, from, to) : pair_index(s, to, from);
   return *reinterpret_cast<slot*>(base + s.exchanges_at + half * s.exchange_stride);
 }
 
-inline slot& board_line(std::byte* base, const region_places& s, int rank, std::uint64_t number) {
+inline slot& board_line(std::byte* base, const region_layout& s, int rank, std::uint64_t number) {
   return reinterpret_cast<slot*>(
       base + s.board_lines_at)[static_cast<std::size_t>(rank) * s.board_lines + number % s.board_lines];
 }
 /// Where that rank's board payload is written: in the line if it fits.
-inline std::byte* board_payload(std::byte* base, const region_places& s, int rank, std::uint64_t number,
+inline std::byte* board_payload(std::byte* base, const region_layout& s, int rank, std::uint64_t number,
                                 std::size_t bytes) {
   if (bytes <= s.line_bytes) return board_line(base, s, rank, number).payload();
   return base + s.board_buffers_at +
@@ -331,7 +331,7 @@ inline std::byte* board_payload(std::byte* base, const region_places& s, int ran
 }
 /// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: if all post, a
 /// rank's next post implies that it has ended the call before.
-inline std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const region_places& s, int rank) {
+inline std::atomic<std::uint64_t>& boards_read_by(std::byte* base, const region_layout& s, int rank) {
   return reinterpret_cast<edge_credit*>(base + s.boards_at)[rank].released;
 }
 

@@ -30,14 +30,14 @@ class shared_pages : public std::pmr::memory_resource {
   /// False in a process that the owner has forked: it may use the pages, but does not free them.
   bool is_owner() const { return owner_ == ::getpid(); }
   bool holds(const void* p) const {
-    return std::any_of(stretches_.begin(), stretches_.end(), [p](const stretch& s) { return s.holds(p); });
+    return std::any_of(runs_.begin(), runs_.end(), [p](const heap_run& s) { return s.holds(p); });
   }
 
  private:
   static constexpr std::size_t shortest = 64 << 20,
                                longest = std::size_t{64} << 30;  // of address space, which costs nothing
   static constexpr std::size_t shortest_eager = 1 << 20;         // if it takes memory
-  struct stretch {
+  struct heap_run {
     std::uint64_t region;
     std::size_t length;
     std::shared_ptr<std::byte> memory;
@@ -53,8 +53,8 @@ class shared_pages : public std::pmr::memory_resource {
   }
 
   void* partition(std::size_t bytes, std::size_t alignment) {
-    if (stretches_.empty()) return nullptr;
-    stretch& s = stretches_.back();
+    if (runs_.empty()) return nullptr;
+    heap_run& s = runs_.back();
     void* p = s.memory.get() + s.carved;
     auto left = s.length - s.carved;
     if (!std::align(alignment, bytes, p, left)) return nullptr;
@@ -67,16 +67,16 @@ class shared_pages : public std::pmr::memory_resource {
   /// needed.
   void add_stretch(std::size_t least) {
     std::size_t others = memory_.is_eager() ? shortest_eager : shortest;
-    for (const stretch& s : stretches_) others += s.length;
+    for (const heap_run& s : runs_) others += s.length;
     const auto length = whole_pages(std::max(least, std::min(others, longest)));
     try {
-      stretches_.push_back(map_stretch(length));
+      runs_.push_back(map_run(length));
     } catch (const error&) {
       if (length == whole_pages(least)) throw;
-      stretches_.push_back(map_stretch(least));
+      runs_.push_back(map_run(least));
     }
   }
-  stretch map_stretch(std::size_t length) {
+  heap_run map_run(std::size_t length) {
     new_region made{memory_, length, ownership::alone};
     return {made.number, whole_pages(length), std::move(made.base), 0, 0};
   }
@@ -84,17 +84,16 @@ class shared_pages : public std::pmr::memory_resource {
   void do_deallocate(void* p, std::size_t bytes, std::size_t) override {
     if (!is_owner()) return;
     bytes = whole_pages(bytes);
-    const auto s =
-        std::find_if(stretches_.begin(), stretches_.end(), [p](const stretch& each) { return each.holds(p); });
+    const auto s = std::find_if(runs_.begin(), runs_.end(), [p](const heap_run& each) { return each.holds(p); });
     memory_.forget(static_cast<std::byte*>(p), bytes);
     memory_.discard(s->region + static_cast<std::uint64_t>(static_cast<std::byte*>(p) - s->memory.get()), bytes);
-    if ((s->live -= bytes) == 0) stretches_.erase(s);
+    if ((s->live -= bytes) == 0) runs_.erase(s);
   }
 
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
   shared_mapping memory_;
-  std::vector<stretch> stretches_;
+  std::vector<heap_run> runs_;
   ::pid_t owner_ = ::getpid();
 };
 

@@ -165,7 +165,7 @@ class shm_member {
   template <Mapping Memory>
   [[gnu::cold, gnu::noinline]] static void announce_death(Memory& memory, std::uint64_t region,
                                                           const region_shape& shape, int rank) {
-    const auto base = memory.map(region, region_places{shape}.failures_at);  // there may be no memory for all of it
+    const auto base = memory.map(region, region_layout{shape}.failures_at);  // there may be no memory for all of it
     auto& present = state_of(base.get(), rank).present;
     if (present.load(std::memory_order_acquire) == presence::left) return;
     present.store(presence::dead, std::memory_order_release);
@@ -240,7 +240,7 @@ class shm_member {
   /// Called before the last poll ahead of a sleep, and again when all have read.
   void awaits_readers(bool now) { now ? ++head().awaited_readers : --head().awaited_readers; }
 
-  region_places shape_;
+  region_layout shape_;
   int rank_;
   std::shared_ptr<std::byte> base_;
   std::uint32_t grows_ = 0;  ///< how often `grow` was called here
