@@ -4,7 +4,7 @@
 
 #include <kolo/cuda/on_device.hpp>
 #include <kolo/kolo.hpp>
-#include <kolo/launch/cause.hpp>
+#include <kolo/launch/rethrow_cause.hpp>
 
 #include "collectives/ranks.hpp"
 

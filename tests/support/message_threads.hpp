@@ -5,7 +5,7 @@
 #include <kolo/compose/messages.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/impl/instantiate.hpp>
-#include <kolo/launch/cause.hpp>
+#include <kolo/launch/rethrow_cause.hpp>
 #include <kolo/launch/threads.hpp>
 
 #include <exception>

@@ -4,7 +4,7 @@
 
 #include <kolo/compose/routed.hpp>
 #include <kolo/impl/engine.hpp>
-#include <kolo/launch/cause.hpp>
+#include <kolo/launch/rethrow_cause.hpp>
 
 #include <algorithm>
 #include <latch>

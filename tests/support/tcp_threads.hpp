@@ -4,7 +4,7 @@
 
 #include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
-#include <kolo/launch/cause.hpp>
+#include <kolo/launch/rethrow_cause.hpp>
 
 #include <exception>
 #include <latch>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
-#include <kolo/transport/take_back.hpp>
+#include <kolo/transport/reclaim.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -130,7 +130,7 @@ class peer_exchange {
     const auto start = backoff::clock::now();
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
       if (of(peer).published == of(peer).replied) continue;
-      transport::take_back(w, peer, start);  // it may be putting its work on its stream
+      transport::reclaim(w, peer, start);  // it may be putting its work on its stream
       try {
         await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well

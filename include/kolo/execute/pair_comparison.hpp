@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/execute/collective_operation.hpp>
-#include <kolo/execute/compared.hpp>
+#include <kolo/execute/signature_of.hpp>
 #include <kolo/schedule/with_peer.hpp>
 
 #include <chrono>

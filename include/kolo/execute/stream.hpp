@@ -4,7 +4,7 @@
 
 #include <kolo/execute/combine_pass.hpp>
 #include <kolo/execute/piece_protocols.hpp>
-#include <kolo/transport/take_back.hpp>
+#include <kolo/transport/reclaim.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
@@ -67,7 +67,7 @@ class stream_run : piece_protocols<T>, layout {
     unclaim();  // their owners may be waiting for this rank
     const auto start = backoff::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      if (out_[i].refers) detail::transport::take_back(transport(), out_[i].peer, start);
+      if (out_[i].refers) detail::transport::reclaim(transport(), out_[i].peer, start);
   }
 
  private:

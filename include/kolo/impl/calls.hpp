@@ -4,8 +4,8 @@
 
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/collective_operation.hpp>
-#include <kolo/execute/compared.hpp>
 #include <kolo/execute/pair_comparison.hpp>
+#include <kolo/execute/signature_of.hpp>
 #include <kolo/execute/small_call_messages.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/select/choose.hpp>

@@ -5,11 +5,11 @@
 #include <kolo/core/joined_threads.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/impl/grow.hpp>
-#include <kolo/launch/cause.hpp>
 #include <kolo/launch/environment.hpp>
 #include <kolo/launch/join.hpp>
 #include <kolo/launch/meet.hpp>
 #include <kolo/launch/processes.hpp>
+#include <kolo/launch/rethrow_cause.hpp>
 #include <kolo/launch/spawn.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/shm/slot_transport.hpp>

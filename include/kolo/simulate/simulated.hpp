@@ -3,7 +3,7 @@
 #pragma once
 
 #include <kolo/core/joined_threads.hpp>
-#include <kolo/launch/cause.hpp>
+#include <kolo/launch/rethrow_cause.hpp>
 #include <kolo/schedule/cost_model.hpp>
 #include <kolo/simulate/simulated_group.hpp>
 #include <kolo/transport/forwarded.hpp>
