@@ -61,7 +61,7 @@ class adasum {
  private:
   using part = decltype(std::declval<C&>().split(0, 0));
 
-  /// Others may wait for this rank in any part.
+  /// Fails the communicators of all parts: other ranks may wait for this one in any of them.
   void pass_on(std::string_view text) {
     folded_.engine()->pass_on(text);
     for (part& pair : pairs_) pair.engine()->pass_on(text);
@@ -107,7 +107,7 @@ class adasum {
     for (std::size_t i = 0; i < a.size(); ++i) total += static_cast<double>(a[i]) * static_cast<double>(b[i]);
     return total;
   }
-  /// What a vector of this square is multiplied by. A zero is at right angles to everything.
+  /// The factor of a vector with this square. A zero vector is at right angles to everything.
   static double weight(double ab, double square) { return square == 0 ? 1 : 1 - ab / (2 * square); }
 
   C& comm_;

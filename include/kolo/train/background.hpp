@@ -26,16 +26,16 @@ namespace kolo::inline KOLO_ABI {
 /// * else: the thread that trains
 ///
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
-/// under way. What it throws is thrown again by `synchronize` or `step`. It serves one optimizer at a time, and must
-/// run until that is gone. Over MPI it takes the thread level MPI_THREAD_SERIALIZED, for which `mpi::environment` is
-/// asked (its default is FUNNELED); nothing looks whether it is there, and below it MPI may do anything.
+/// being exchanged. `synchronize` or `step` rethrows its exceptions. It serves one optimizer at a time, and must run
+/// until that is destroyed. Over MPI it needs the thread level MPI_THREAD_SERIALIZED, which `mpi::environment` must
+/// request (its default is FUNNELED); the level is not checked, and below it MPI's behaviour is undefined.
 class background {
  public:
   background() = default;
   background(const background&) = delete;
   background& operator=(const background&) = delete;
 
-  /// On the helper, until `stop` is requested and nothing is lent.
+  /// Called on the helper's thread: runs until `stop` is requested and nothing is lent.
   void run(std::stop_token stop) {
     std::unique_lock lock{mutex_};
     for (has_ended_ = false; changed_.wait(lock, stop, [&] { return work_ != nullptr; });) {
@@ -55,7 +55,7 @@ class background {
     has_ended_ = true;
   }
 
-  /// The helper calls work(job) once. From here until `take_back` the communicator is its own.
+  /// The helper calls work(job) once. Until `take_back` it owns the communicator.
   void lend(void (*work)(void*), void* argument) {
     const std::lock_guard lock{mutex_};
     work_ = work;
@@ -63,7 +63,8 @@ class background {
     is_taken_ = false;
     changed_.notify_all();
   }
-  /// Waits until it has, and throws what it threw. Errors: `timeout` if no helper has begun within `timeout`.
+  /// Waits until that call has returned, and throws what it threw. Errors: `timeout` if no helper has begun within
+  /// `timeout`.
   void take_back(std::chrono::nanoseconds timeout) {
     std::unique_lock lock{mutex_};
     const auto is_taken = [&] { return work_ == nullptr || is_taken_; };
@@ -77,19 +78,19 @@ class background {
     if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
   }
 
-  /// For the two threads while the communicator is lent: `condition` is looked at again after every `change`.
+  /// For the two threads while the communicator is lent: checks `condition` again after every `change`.
   template <class Condition>
   void wait_until(Condition condition) {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, condition);
   }
-  /// The same, for so long at most. Does the condition hold?
+  /// The same, with a time limit; whether the condition holds.
   template <class Condition>
   bool wait_for(std::chrono::nanoseconds longest, Condition condition) {
     std::unique_lock lock{mutex_};
     return changed_.wait_for(lock, longest, condition);
   }
-  /// Changes what a condition of `wait_until` looks at.
+  /// Changes the state that a condition of `wait_until` reads.
   template <class Change>
   void change(Change change) {
     const std::lock_guard lock{mutex_};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which gradients are exchanged together, and in which order: decided once, before the first step, and alike on every
+// Decides which gradients are exchanged together, and in which order: once, before the first step, and alike on every
 // rank.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; copied
-/// together only where that was measured to be faster, and then it says so.
+/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; `is_packed`
+/// where packing them was measured to be faster.
 struct bucket_plan {
   /// One bucket: which parameters, how many elements, of how many bytes each.
   struct one {
@@ -36,7 +36,7 @@ struct bucket_plan {
 
 namespace detail::train {
 
-/// What decides where the gradients' buckets end.
+/// Rules that decide where the gradients' buckets end.
 struct bucket_rules {
   std::size_t cap_bytes = 0;                       ///< no bucket is longer, but for a tensor that alone is
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
@@ -89,10 +89,9 @@ struct planned_tensor {
   return plan;
 }
 
-/// The least power of two, from 1 MiB on, whose exchange is predicted to take at most 10 % longer per byte than that of
-/// the length, up to all of them, which takes least. So what cutting costs stays below a tenth even where nothing is
-/// hidden behind the backward pass. By the table that also chooses the algorithm, so alike on every rank, and in every
-/// run on this transport.
+/// The least power of two, from 1 MiB on, whose predicted time per byte is at most 10 % above that of the best length,
+/// up to the length of all gradients. So bucketing costs less than a tenth even where the backward pass hides nothing.
+/// Uses the table that also chooses the algorithm, so it is alike on every rank, and in every run on this transport.
 template <kind K, Transport T>
 [[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, std::size_t all_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;
@@ -117,7 +116,7 @@ template <kind K, Transport T>
   return cap;
 }
 
-/// What ranks must have alike, as a number: of those who differ in what they add to it, or in the order, it differs.
+/// A number that ranks compare: it differs where ranks add different values, or in a different order.
 struct digest {
   std::uint64_t value;
 
@@ -127,7 +126,7 @@ struct digest {
   }
 };
 
-/// Names a plan: ranks that planned something else have another number.
+/// Identifies a plan: ranks with different plans have different numbers.
 [[gnu::cold]] inline digest digest_of(const bucket_plan& plan) {
   digest of{plan.buckets.size()};
   for (const auto& b : plan.buckets) {

@@ -47,7 +47,7 @@ std::vector<dense_values> dense_values_of(Range& parameters) {
   return all;
 }
 
-/// What stands between mark and values: how many tensors, the bytes of each, and the digits, which 0.1 did not write.
+/// The numbers between mark and values: how many tensors, the bytes of each, and the digits, which 0.1 did not write.
 inline std::vector<std::uint64_t> checkpoint_head(std::span<const dense_values> tensors, std::string_view mark) {
   std::vector<std::uint64_t> numbers{tensors.size()};
   for (const auto& t : tensors) numbers.push_back(t.bytes.size());

@@ -22,7 +22,7 @@ concept Dataset = requires(const D& d, std::size_t i) {
   d[i];
 };
 
-/// What becomes of the last n mod p of n items.
+/// How the last n mod p of n items are treated.
 enum class remainder {
   /// they are left out: floor(n/p) items on every rank. Shuffle between the epochs, and they are others each time
   drop,
@@ -91,7 +91,7 @@ class sharded {
   };
 
   iterator begin() const { return {this, 0}; }     ///< of this rank's items
-  iterator end() const { return {this, size()}; }  ///< behind the last of them
+  iterator end() const { return {this, size()}; }  ///< one past the last of them
 
  private:
   const std::remove_reference_t<Data>& data() const { return data_; }
@@ -103,8 +103,8 @@ class sharded {
 };
 
 /// This rank's items of a data set that every rank sees whole and in the same order. Communicates nothing. `how` is a
-/// `remainder`, or `leaves` where every step has so many, which the items are: what an optimizer with `{.leaves = 8}`
-/// wants.
+/// `remainder`, or `leaves`: then the items are the leaves, and every step has that number, as an optimizer with
+/// `{.leaves = 8}` expects.
 template <class Data, class Comm, class How = remainder>
 auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
   static_assert(Dataset<std::remove_reference_t<Data>>,

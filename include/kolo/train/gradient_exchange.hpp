@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the replicated and the sharded optimizer have in common: buckets on their way, ranks that join, and what is
-// refused.
+// Base of the replicated and the sharded optimizer: the exchange of buckets, ranks that join, and the checks of misuse.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -42,14 +41,14 @@ using per_element = typename for_elements<Each, typename ranges_of<std::remove_r
 
 /// `Self` is the optimizer. It has, for bucket b:
 ///
-/// * `begin_step()`: what is not exchanged yet is exchanged in a `step()` now
-/// * `pack(b)`: called before each `start(b)`, when each of its gradients is prepared
-/// * `start(b)`: gives a request for the exchange, a collective of kind K
-/// * `arrived(b, factor)`: it has ended; the gradients are still to be multiplied by `factor`
-/// * `arrived_by_leaves(b, sums)`: the same where `options.leaves` is said
-/// * `update_early(b)`: after that, in a `step()` only: its parameters may be updated now
-/// * `update()`: all have arrived; updates what is not updated yet
-/// * `drop()`: all have arrived, and nothing is updated
+/// * `begin_step()`: from here on a `step()` exchanges the gradients that have not been exchanged yet
+/// * `pack(b)`: called before each `start(b)`, after each of the bucket's gradients was prepared
+/// * `start(b)`: returns a request for the exchange, a collective of kind K
+/// * `arrived(b, factor)`: the exchange has ended; the gradients must still be multiplied by `factor`
+/// * `arrived_by_leaves(b, sums)`: the same with `options.leaves`
+/// * `update_early(b)`: after that, in a `step()` only: the bucket's parameters may be updated now
+/// * `update()`: all buckets have arrived; updates the parameters that are not updated yet
+/// * `drop()`: all buckets have arrived; nothing is updated
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
   static_assert(AnyParameters<Range>,
@@ -88,8 +87,8 @@ class gradient_exchange {
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
 
-  /// The backward pass has completed gradient `index` and does not touch it any more until the step is over. When all
-  /// of a bucket are, and the buckets before it have been started, its exchange starts.
+  /// The backward pass has completed gradient `index` and does not touch it any more until the step is over. A bucket's
+  /// exchange starts when all of its gradients are complete and the buckets before it have started.
   void ready(std::size_t index) {
     demand(local_.refuses_ready(parameters_, index, queue_));
     local_.mark_ready(index);
@@ -97,11 +96,11 @@ class gradient_exchange {
     else local_.mark(index);
   }
 
-  /// Carries on what was started; never waits. Nobody has to call it: `ready` does, and so does a helper.
+  /// Progresses started exchanges; never waits. Calling it is optional: `ready` progresses them too, and so does a
+  /// helper.
   void progress() { queue_.progress(); }
 
-  /// Waits until all gradients are exchanged, and updates nothing: for what must happen between the two, such as
-  /// clipping.
+  /// Waits until all gradients are exchanged, and updates nothing: for work between the two, such as clipping.
   void synchronize() {
     if (!local_.is_last_pass())
       refuse(
@@ -110,8 +109,8 @@ class gradient_exchange {
     exchange([](std::size_t) {});
   }
 
-  /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, and updates every
-  /// parameter: true. False: nothing was done, since more backward passes are to come.
+  /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, updates every parameter and
+  /// returns true. Returns false, without doing anything, while more backward passes of the step are to come.
   bool step() {
     if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
       refuse("step comes after the last of this rank's leaves()");
@@ -121,9 +120,10 @@ class gradient_exchange {
     return true;
   }
 
-  /// After `synchronize`, in place of `step`, on all ranks: nothing is updated, and no step counted, as where gradients
-  /// of a scaled loss have overflowed. Ranks decide by what is the same on all of them: the norm that clipping returns.
-  /// What error feedback has kept goes as well: it is of these gradients, and of a scale that is another from now on.
+  /// After `synchronize`, in place of `step`, on all ranks: updates nothing and counts no step, for example when
+  /// gradients of a scaled loss have overflowed. Ranks decide by a value that is equal on all of them: the norm that
+  /// clipping returns. Also clears the residual of error feedback: it belongs to these gradients, and to a scale that
+  /// changes now.
   void skip_step() {
     if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
     give_up_step();
@@ -135,7 +135,7 @@ class gradient_exchange {
     for (std::size_t i = 0; i < own_leaves().count; ++i) own.push_back(static_cast<int>(own_leaves().first + i));
     return own;
   }
-  /// After the backward pass of each of them; then comes one step(), where else step() is called after each.
+  /// Called after the backward pass of each leaf; then one step() follows (without leaves, step() follows each pass).
   void leaf() {
     if (leaves_given_ == 0 && local_.has_passed()) refuse("leaf comes after each leaf of a step, or step() does");
     if (leaves_given_ == own_leaves().count)
@@ -157,8 +157,8 @@ class gradient_exchange {
   std::size_t join() {
     return join_by([this] { exchange_and_update(); });
   }
-  /// The same beside steps of the others that do something between `synchronize` and `step`, such as clipping, that set
-  /// a learning rate, or that are skipped: between() does that here.
+  /// The same where the other ranks do something between `synchronize` and `step` (clip, set a learning rate, skip the
+  /// step): between() does that here.
   template <class F>
   std::size_t join(F between) {
     return join_by([&] {
@@ -174,12 +174,12 @@ class gradient_exchange {
     local_.zero(parameters_);
   }
 
-  Inner& inner() { return inner_; }  ///< the wrapped optimizer, or the rule: to set its learning rate, say
+  Inner& inner() { return inner_; }  ///< the wrapped optimizer or rule, for example to set its learning rate
   const bucket_plan& buckets() const { return plan_; }
   const overlap_report& overlap() const { return queue_.report(); }  ///< of the last exchange
   Comm& comm() { return comm_; }
 
-  /// Of this rank's misuse the others hear, too; a helper has given the communicator back by then.
+  /// Reports this rank's misuse to the other ranks, too, after the helper has returned the communicator.
   [[noreturn]] void refuse(const std::string& sentence) {
     queue_.take_back(std::chrono::seconds{1});
     comm_.engine()->refuse("optimizer", sentence);
@@ -190,7 +190,7 @@ class gradient_exchange {
   using queue = bucket_queue<wire_type, gradient_exchange>;
   ~gradient_exchange() = default;
 
-  /// While no bucket is on its way.
+  /// Called while no bucket is being exchanged.
   void give_up_step() {
     self().drop();
     for (auto& sums : leaf_sums_) std::visit([](auto& s) { s.drop(); }, sums);
@@ -207,7 +207,7 @@ class gradient_exchange {
   bucket_plan plan_;
   bool has_data_ = true;
   std::vector<per_element<leaf_sums, Range>> leaf_sums_{};          ///< of each bucket; none without options.leaves
-  std::vector<request<typename Comm::transport_type>> gathered_{};  ///< whole gradients, behind those
+  std::vector<request<typename Comm::transport_type>> gathered_{};  ///< whole gradients, gathered after those
 
  private:
   friend queue;
@@ -224,7 +224,7 @@ class gradient_exchange {
   extent own_leaves() const {
     return options_.leaves > 0 ? kolo::leaves{options_.leaves}.of(comm_.rank(), comm_.size()) : extent{};
   }
-  /// Of a backward pass that is not the step's last.
+  /// Ends a backward pass; whether more of this step are to come.
   bool ends_pass() {
     demand(local_.refuses_pass());
     if (!local_.ends_pass()) return false;
@@ -261,7 +261,7 @@ class gradient_exchange {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) prepare(b);
   }
 
-  /// then(b) behind the exchange of each bucket.
+  /// Waits for the exchange of each bucket and calls then(b) after it.
   template <class F>
   void exchange(F then) {
     if (plan_.buckets.empty()) prepare_join();
@@ -273,7 +273,7 @@ class gradient_exchange {
     for (auto& g : gathered_) g.wait();
     local_.prepare_others();
     each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
-    if (std::exchange(joins_begun_, false)) join_->wait();  // behind no bucket, where all is local
+    if (std::exchange(joins_begun_, false)) join_->wait();  // all parameters may be local: no bucket waits
     local_.mark_exchanged();
   }
   template <class P>
@@ -292,7 +292,7 @@ class gradient_exchange {
     }
     update_all();
   }
-  /// Also where the wrapped optimizer throws: the next step is one of its own.
+  /// Ends the step also where the wrapped optimizer throws: the next step starts anew.
   void update_all() {
     const struct at_end {
       gradient_exchange& self;
@@ -333,7 +333,7 @@ class gradient_exchange {
     if (join_) join_->restart();
     else join_.emplace(start_allreduce(comm_, counted_, sum));
   }
-  /// Where a mean is over the ranks that are left.
+  /// The factor that is still to be applied where a mean is over the ranks that have data.
   double left_to_multiply() {
     if (!joins_begun_ || !reduce::divides<Op> || options_.inputs != uneven::by_those_left) return 1;
     join_->wait();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an optimizer does with whole gradients between a backward pass and an update: scale, round, clip, look for
-// zeros.
+// Operations of an optimizer on whole gradients between a backward pass and an update: scale, round, clip, find zeros.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -43,8 +42,8 @@ bool is_all_zero(const V& view) {
   return true;
 }
 
-/// Rounds every element to the wire's type, and keeps what that takes away, to be added next time. What is not finite
-/// is not kept: it would stay for ever.
+/// Rounds every element to the wire's type, and keeps the residual for the next time. A residual that is not finite is
+/// dropped: it would stay for ever.
 template <class Wire, View V, class T>
 void round_with_feedback(const V& view, std::vector<T>& residuals) {
   residuals.resize(view.size());
@@ -59,7 +58,7 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
   });
 }
 
-/// Of the element that is furthest from 0, or is no number: a number that grows with its magnitude.
+/// A number that grows with the magnitude of the element that is furthest from 0, or not a number.
 template <View V>
 std::uint64_t largest_magnitude(const V& view) {
   std::uint64_t largest = 0;
@@ -76,7 +75,7 @@ class norm_of {
  public:
   static constexpr std::size_t words = 3;
 
-  /// What all numbers are measured by.
+  /// The scale of all numbers.
   explicit norm_of(std::uint64_t largest_magnitude) : largest_{std::bit_cast<double>(largest_magnitude)} {
     if (std::isfinite(largest_)) std::frexp(largest_, &exponent_);
     exponent_ = std::max(exponent_, -1000);
@@ -123,11 +122,11 @@ class norm_of {
   std::array<std::uint64_t, words> sum_{};
 };
 
-/// What all gradients are multiplied by, so that their norm is at most `limit`. A norm that is no number stays visible.
+/// The factor for all gradients that brings their norm to at most `limit`. A norm that is not a number stays visible.
 inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }
 
-/// As clip_by_global_norm: each(f) is f(gradient) for all that this rank has, and over_ranks(numbers, op) combines
-/// numbers of ranks that have others.
+/// As clip_by_global_norm: each(f) calls f(gradient) for all gradients of this rank, and over_ranks(numbers, op)
+/// combines numbers over the ranks that have other gradients.
 template <class Each, class Combine>
 double clip(Each each, double limit, Combine over_ranks) {
   if (!(limit > 0))

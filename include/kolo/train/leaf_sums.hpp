@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A bucket of gradients, micro-batch by micro-batch: combined by one tree over all of a step, on however many ranks.
+// A bucket of gradients, micro-batch by micro-batch: combined by one tree over all of a step, on any number of ranks.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -46,10 +46,10 @@ class leaf_sums {
     received_.resize(subtrees_ * m_);
     sent_.emplace(parts);
   }
-  leaf_sums(const leaf_sums&) = delete;  // it lies where its views say
+  leaf_sums(const leaf_sums&) = delete;  // its views point into it
   leaf_sums(leaf_sums&&) = default;
 
-  /// Gradients are those of this rank's next leaf.
+  /// The gradients now hold this rank's next leaf.
   void take() {
     const std::size_t fresh = known_.size();
     join(known_, {own_.first + taken_++, 1, fresh}, [&](std::size_t left, std::size_t right) {
@@ -69,7 +69,7 @@ class leaf_sums {
     return start_alltoall(comm, *sent_, received_, send_counts_, receive_counts_);
   }
 
-  /// Behind it: this rank's block, which the next `start` overwrites.
+  /// After it: this rank's block, which the next `start` overwrites.
   std::span<T> combine_block() {
     constexpr std::size_t some = 1024;  // elements, of which all blocks stay in the cache
     for (std::size_t i = 0; i < m_; i += some) {

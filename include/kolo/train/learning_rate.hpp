@@ -6,7 +6,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The rate of one rank for `ranks` of them, whose batches are one batch that is larger: as many times, until `most`.
+/// The rate for `ranks` ranks, whose batches form one larger batch: the rate of one times `ranks`, at most `most`.
 constexpr float by_size(float rate_of_one, int ranks, float most = 3.4e38f) {
   const float rate = rate_of_one * static_cast<float>(ranks);
   return rate < most ? rate : most;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A batch as so many micro-batches, the leaves of one tree: who computes which, and which two partial results are
-// combined.
+// A batch as a fixed number of micro-batches, the leaves of one tree: which rank computes which, and which two partial
+// results are combined.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -12,12 +12,12 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The micro-batches of every step, `leaves{8}`, numbered from 0: a power of two of them, whatever the number of ranks,
-/// which may not be larger. What they come to is combined by one balanced tree, neighbours first.
+/// The micro-batches of every step, `leaves{8}`, numbered from 0: a power of two, independent of the number of ranks,
+/// which may not be larger. One balanced tree combines their results, neighbours first.
 struct leaves {
   int number;  ///< of leaves in a step, over all ranks
 
-  /// Those that this rank computes: neighbours.
+  /// The leaves that this rank computes: neighbours.
   constexpr extent of(int rank, int ranks) const { return block(static_cast<std::size_t>(number), ranks, rank); }
 };
 
@@ -32,7 +32,7 @@ inline const leaves& checked(const leaves& all, int ranks) {
   return all;
 }
 
-/// What the leaves first ... first + count - 1 come to, a whole subtree, and where it is kept.
+/// The combined result of leaves first ... first + count - 1, a whole subtree, and where it is kept.
 struct subtree {
   std::size_t first = 0, count = 1, at = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an optimizer of this library knows of one rank's gradients: where they lie, how far the backward passes are, and
-// what must not have happened.
+// One rank's gradients, as an optimizer of this library sees them: where they lie, which backward passes are done, and
+// checks of misuse.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -32,7 +32,7 @@ void round_groups_with_feedback(const V& view, std::vector<float>& residuals);
 
 namespace detail::train {
 
-/// Collective: have all ranks this number?
+/// Collective: whether all ranks have this number.
 template <class Comm>
 [[gnu::cold]] bool are_alike(Comm& comm, std::uint64_t number) {
   std::uint64_t both[] = {number, ~number};
@@ -41,7 +41,8 @@ template <class Comm>
   return both[0] == ~both[1];
 }
 
-/// What one rank may refuse by itself, before all compare: the others hear in that comparison that ranks differ.
+/// Runs a check that only this rank may fail, before all ranks compare: that comparison tells the others that ranks
+/// differ.
 template <class Comm, class F>
 [[gnu::cold]] auto check_before_comparison(Comm& comm, F check) {
   try {
@@ -52,7 +53,7 @@ template <class Comm, class F>
   }
 }
 
-/// Functions named `refuses_...` say in a sentence what is wrong; nothing if all is well.
+/// Functions named `refuses_...` return a sentence that describes the error; nothing if there is none.
 template <class Range, class Op>
 class local_gradients {
   using range = std::remove_reference_t<Range>;
@@ -92,8 +93,8 @@ class local_gradients {
   void refuse_shared_gradients() const { refuse_shared(&any_tensor::add_gradient); }
   void refuse_shared_values() const { refuse_shared(&any_tensor::add_value); }
 
-  /// Collective: ranks that plan something else are an error on all of them, and so are those that say another number,
-  /// have other gradients with rows, or multiply by another factor.
+  /// Collective: throws on all ranks where they plan different buckets, pass different numbers, have different
+  /// gradients with rows, or multiply by different factors.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t callers_number) const {
     std::vector<planned_tensor> planned;
@@ -177,7 +178,7 @@ class local_gradients {
     return {};
   }
 
-  /// Just before gradient i is exchanged, or the leaf that it is of is taken.
+  /// Called just before gradient i, or its leaf, is exchanged.
   refusal prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
     if (had_numbers_[i] && t.is_all_zero())
@@ -203,7 +204,7 @@ class local_gradients {
         t->scale(factor);
   }
 
-  /// Before the end of a pass that is not the last.
+  /// Called before the end of a pass that is not the last.
   refusal refuses_pass() const {
     if (is_last_pass() || !uses_ready_) return {};
     for (std::size_t i = 0; i < size(); ++i)
@@ -216,7 +217,7 @@ class local_gradients {
   bool has_begun() const {  ///< passes that add up
     return pass_ > 0 || std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
   }
-  /// At the end of a backward pass: are more to come?
+  /// Called at the end of a backward pass; whether more are to come.
   bool ends_pass() {
     if (is_last_pass()) return false;
     ++pass_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks know of numbers together: averages of what each has measured, moments of what each has seen, steps that
-// all can take.
+// Numbers over all ranks: averages of their measurements, moments of their samples, steps that all can take.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -14,15 +13,15 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Every metric becomes its mean over the ranks, on every rank. All at once: one operation for as many as there are.
-/// Means over samples stay right when every rank has as many samples.
+/// Every metric becomes its mean over the ranks, on every rank: one operation for all metrics. Means over samples stay
+/// right when every rank has the same number of samples.
 template <class Comm>
 void average_metrics(Comm& comm, std::span<double> metrics) {
   kolo::allreduce(comm, metrics, average);
 }
 
-/// The same where this rank's means are over so many samples, which may be none: means over all ranks' samples (no
-/// number where nobody has any).
+/// The same where this rank's means are over `samples` samples, which may be 0: means over all ranks' samples (not a
+/// number where no rank has any).
 template <class Comm>
 void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples) {
   std::vector<double> sums(metrics.begin(), metrics.end());

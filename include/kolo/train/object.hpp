@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any object that says what it is made of, as bytes; and the root's object on every rank.
+// Any object that lists its members, as bytes; and the root's object on every rank.
 #pragma once
 
 #include <kolo/collective/broadcast.hpp>
@@ -60,7 +60,7 @@ struct byte_reader {
     if (n > 0) std::memcpy(to, bytes.data(), n);
     bytes = bytes.subspan(n);
   }
-  /// Before there is memory for so many elements of at least that many bytes each.
+  /// Checks, before memory is allocated, that n elements of at least that many bytes each can follow.
   void expect(std::uint64_t n, std::size_t each) const {
     if (n > bytes.size() / each)
       throw error{errc::mismatch,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an optimizer of this library is told about steps, buckets and ranks.
+// Options of an optimizer of this library: steps, buckets and ranks.
 #pragma once
 
 #include <kolo/collective/call.hpp>
@@ -21,7 +21,7 @@ enum class uneven {
   by_those_left  ///< only ranks that still have data count
 };
 
-/// What an optimizer may be told: how gradients are put into buckets, when they are exchanged, what is done with them.
+/// Options of an optimizer: how gradients are put into buckets, when they are exchanged, how they are treated.
 struct optimizer_options {
   std::size_t bucket_bytes = 0;  ///< no bucket is longer; 0: chosen by the cost model (train/buckets.hpp)
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size

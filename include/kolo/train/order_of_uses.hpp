@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// In which order groups of parameters are used, as it was the last time: what is gathered ahead goes by it.
+// The order in which groups of parameters were used the last time: groups are gathered ahead by it.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -22,7 +22,7 @@ class order_of_uses {
     followed_[last_] = use;
     last_ = {last_[1], use};
   }
-  /// f(group) for the uses to come of so many groups, up to n, in this step: values are others in the next one.
+  /// Calls f(group) for the predicted next n uses of this step at most: the next step has other values.
   template <class F>
   void each_soon(std::size_t groups, int n, F f) const {
     std::size_t use = 0;
@@ -30,7 +30,7 @@ class order_of_uses {
   }
 
  private:
-  /// What followed these two the last time.
+  /// The use that followed these two the last time.
   std::size_t after(const std::array<std::size_t, 2>& two, std::size_t groups) const {
     if (const auto known = followed_.find(two); known != followed_.end()) return known->second;
     const std::size_t now = two[1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training over slow links: ranks take steps by themselves, and average what they have learned every so many steps.
+// Training over slow links: ranks take steps by themselves, and average their progress every few steps.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -111,8 +111,8 @@ class outer_optimizer {
     return merges;
   }
 
-  /// Collective, after the last step, say: exchanges what is left, and every rank has the outer values. A round that
-  /// this cuts short gets a whole outer step. Twice is once.
+  /// Collective, for example after the last step: exchanges the rest, and every rank has the outer values. A round that
+  /// this cuts short gets a whole outer step. A second call does nothing.
   void finish() {
     take_back();
     for (std::size_t f = 0; f < rounds_.size(); ++f)
@@ -126,7 +126,8 @@ class outer_optimizer {
   Rule& rule() { return rule_; }         ///< the outer one
   long steps() const { return steps_; }  ///< of the inner optimizer
 
-  /// See `broadcast_object`; with a helper, only while no fragment is on its way. Waits for what is.
+  /// See `broadcast_object`; with a helper, only while no fragment is being exchanged. Waits for fragments being
+  /// exchanged.
   template <class Archive>
   void serialise(Archive& archive) {
     take_back();
@@ -178,7 +179,7 @@ class outer_optimizer {
     requests_.resize(parts_.size());
   }
 
-  /// Ranks that differ would not meet again, and nobody would know.
+  /// Ranks that differ would not meet again, and no rank would notice.
   void compare() {
     detail::train::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
     mine.add(options_.every, options_.fragments, options_.delay);
@@ -222,14 +223,14 @@ class outer_optimizer {
     });
   }
 
-  /// Until the next call what is on its way is the helper's.
+  /// Lends the exchanges to the helper until the next call.
   void lend() {
     const auto is_under_way = [](const round& r) { return r.is_under_way != 0; };
     is_lent_ = options_.helper && std::any_of(rounds_.begin(), rounds_.end(), is_under_way);
     is_called_off_ = false;
     if (is_lent_) options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
   }
-  /// On the helper, until all has arrived or the next call wants it back.
+  /// On the helper, until all has arrived or the next call takes them back.
   void carry_on() {
     constexpr std::chrono::microseconds between_polls{100};
     const auto has_ended = [](auto& r) { return !r || r->test(); };

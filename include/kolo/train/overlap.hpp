@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Starts the exchange of each bucket when its gradients are ready, in one order on all ranks; says how much it hid.
+// Starts the exchange of each bucket when its gradients are ready, in one order on all ranks; reports the overlap.
 #pragma once
 
 #include <kolo/execute/request.hpp>
@@ -15,8 +15,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What the exchange of gradients took, and how much of it nobody waited for. Seconds of this rank, of the last
-/// exchange.
+/// How long the exchange of gradients took, and how much of it was hidden. Seconds of this rank, of the last exchange.
 struct overlap_report {
   double exchange = 0;  ///< from the start of the first bucket until the last was seen to be done
   double waited = 0;    ///< of that, while `synchronize` did nothing else
@@ -25,8 +24,9 @@ struct overlap_report {
 
 namespace detail::train {
 
-/// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner` says
-/// what is done: `prepare(b)` just before bucket b is started, `start(b)` gives its request (later it is restarted).
+/// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner`
+/// defines it: `prepare(b)` runs just before bucket b is started, `start(b)` returns its request (which is restarted
+/// later).
 ///
 /// Two threads may use it: with a helper, the marks are the trainer's and all else is the helper's while the
 /// communicator is lent.
@@ -50,8 +50,8 @@ class bucket_queue {
   bucket_queue& operator=(const bucket_queue&) = delete;
   ~bucket_queue() { end(); }
 
-  /// A helper that waits for gradients that nobody will mark is called off; what it has begun is waited for. `longest`:
-  /// for one that has not begun.
+  /// Cancels a helper that waits for gradients that will not be marked, and waits for the exchanges that it has begun.
+  /// `longest`: the time limit for a helper that has not begun.
   void take_back(std::chrono::nanoseconds longest) {
     if (!std::exchange(is_lent_, false)) return;
     helper_->change([&] { is_called_off_ = true; });
@@ -60,14 +60,15 @@ class bucket_queue {
     } catch (...) {  // NOLINT: the communicator keeps the cause
     }
   }
-  /// Before what the owner needs for `prepare` and `start` is gone. Where nothing is lent, the communicator may be.
+  /// Call before anything that the owner's `prepare` and `start` use is destroyed. If nothing is lent, the communicator
+  /// may be gone already.
   void end() {
     take_back(std::chrono::nanoseconds::max());
     requests_.clear();
   }
 
-  /// While it lives, calls that start are its owner's, behind so many updates: a rank that skipped one alone does not
-  /// match.
+  /// While it lives, calls that start belong to its owner and carry its number of updates: a rank that alone skipped an
+  /// update does not match.
   execute::calls_of<T> calls() { return {engine_, number_, updates_}; }
   void count_update() { ++updates_; }
 
@@ -87,15 +88,15 @@ class bucket_queue {
     else --missing_[b], progress();
   }
 
-  /// Does what can be done without waiting.
+  /// Progresses the exchanges without waiting.
   void progress() {
     if (is_lent_) return;
     start_ready();
     while (finished_ < requests_begun_ && requests_[finished_].test()) finish_one();
   }
 
-  /// All are ready: until all have been exchanged. arrived(b) is called for each bucket, in their order, as soon as it
-  /// has been.
+  /// All gradients are ready: waits until all buckets have been exchanged. Calls arrived(b) for each bucket, in order,
+  /// as soon as it has been.
   template <class F>
   void finish(F arrived) {
     const double since = transport::seconds_now(engine_.transport);
@@ -134,7 +135,7 @@ class bucket_queue {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       bool is_ready = false;
       helper_->wait_until([&] { return (is_ready = missing_[b] == 0) || is_called_off_; });
-      if (!is_ready) return;  // called off; what was ready on all ranks is exchanged all the same
+      if (!is_ready) return;  // cancelled; buckets that are ready on all ranks are exchanged nevertheless
       start(b);
       requests_[b].wait();
       finish_one();

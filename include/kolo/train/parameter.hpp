@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the training layer knows of a model and of an optimizer: two concepts, and nothing else of them.
+// The training layer's two concepts, of a model's parameters and of an optimizer; it requires nothing else of them.
 #pragma once
 
 #include <kolo/view/view.hpp>

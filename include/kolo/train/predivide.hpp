@@ -7,13 +7,13 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::train {
-/// What remains to be done at the end can be done: the operator's own finish, or nothing but to multiply.
+/// Whether the last step is possible: the operator's own finish, or only a multiplication.
 template <class Op, class T>
 concept FinishesDivided =
     (Finishes<Op, T> || !(reduce::divides<Op> || reduce::must_finish<Op>)) && reduce::Divisible<T>;
 }  // namespace detail::train
 
-/// What `predivide` makes: `op` on elements that an optimizer has divided by `factor`.
+/// The result of `predivide`: `op` on elements that an optimizer has divided by `factor`.
 template <class Op>
 struct predivided {
   static_assert(
@@ -50,7 +50,7 @@ constexpr predivided<Op> predivide(Op op, float factor) {
 }
 
 namespace detail::train {
-/// What an operator wants its operands divided by.
+/// The factor by which an operator wants its operands divided.
 template <class Op>
 constexpr float divisor_before(const Op&) {
   return 1;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Replaces a file whole or not at all: whoever reads it finds the old content or the new, also after a crash or on a
-// full disk.
+// Replaces a file whole or not at all: a reader finds the old content or the new, also after a crash or on a full disk.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -30,25 +29,25 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-/// To be read. Errors: `system`.
+/// Opens a file for reading. Errors: `system`.
 inline std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (!file) throw error{errc::system, std::strerror(errno) + (": " + path)};
   return {file, &std::fclose};
 }
 
-/// How much may still be written into a folder: the disk's space, or this process's own limit on a file if that is
-/// less.
+/// Bytes that may still be written into a folder: the disk's free space, or this process's limit on a file's size if
+/// that is less.
 inline std::uintmax_t free_bytes(const std::string& folder) {
   struct rlimit own {};
   const std::uintmax_t allowed = ::getrlimit(RLIMIT_FSIZE, &own) == 0 ? own.rlim_cur : UINTMAX_MAX;
   struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0 || disk.f_blocks == 0) return allowed;  // it does not say
+  if (::statvfs(folder.c_str(), &disk) != 0 || disk.f_blocks == 0) return allowed;  // not reported
   const std::uintmax_t blocks = ::geteuid() == 0 ? disk.f_bfree : disk.f_bavail;
   return std::min(allowed, blocks * disk.f_frsize);
 }
 
-/// What stands behind the name of a file that is being written beside `target`.
+/// Follows `target`'s name in the name of its unfinished file.
 inline constexpr std::string_view unfinished_mark = ".partial-";
 inline constexpr std::size_t unfinished_letters = 6;
 
@@ -75,7 +74,8 @@ void for_each_named_after(const std::string& target, F see) {
       see(found.substr(name.size()), folder + file->d_name);
 }
 
-/// Removes an unfinished file unless somebody still writes it: whoever does has it locked, and who was killed has not.
+/// Removes an unfinished file unless a process still writes it: a writer holds a lock, which the kernel releases if it
+/// is killed.
 inline void remove_unfinished(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return;
@@ -83,7 +83,7 @@ inline void remove_unfinished(const std::string& path) {
   ::close(file);
 }
 
-/// A file beside the one that it is to replace; gone at the end unless it has become that one.
+/// A file beside the one that it will replace; removed at the end unless it has replaced it.
 class temporary_file {
  public:
   temporary_file(const std::string& target, ::mode_t permissions) {
@@ -92,7 +92,7 @@ class temporary_file {
       path_ = target + random_ending();
       descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
       if (descriptor_ < 0 || descriptor_ > STDERR_FILENO) continue;
-      // It was a closed one, to which the program may write.
+      // It took the number of a closed standard stream, to which the program may write.
       const int standard = std::exchange(descriptor_, ::fcntl(descriptor_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
       const int failed = errno;
       ::close(standard);
@@ -109,7 +109,7 @@ class temporary_file {
 
   bool is_open() const { return descriptor_ >= 0; }
 
-  /// False, and the reason in `errno`, if not all of it could be written.
+  /// False, with the reason in `errno`, if not all of it could be written.
   bool write(std::span<const std::byte> chunk) {
     while (!chunk.empty()) {
       const ::ssize_t n = ::write(descriptor_, chunk.data(), chunk.size());
@@ -122,13 +122,13 @@ class temporary_file {
 
   bool permit(::mode_t permissions) { return ::fchmod(descriptor_, permissions) == 0; }
 
-  /// From here on `target` is this file, and on the disk.
+  /// Renames this file to `target` and writes it to the disk.
   bool become(const std::string& target, const std::string& folder) {
     if (::fsync(descriptor_) != 0) return false;
     if (::rename(path_.c_str(), target.c_str()) != 0) return false;
     path_.clear();
     const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return true;  // renamed all the same; only a power failure could still undo it
+    if (directory < 0) return true;  // renamed nevertheless; only a power failure could still undo it
     ::fsync(directory);
     ::close(directory);
     return true;
@@ -143,7 +143,7 @@ class temporary_file {
     for (const unsigned char c : letters) ending += "0123456789abcdefghijklmnopqrstuv"[c % 32];
     return ending;
   }
-  /// Locks it. False where somebody removed it before, who took it for one that was left behind.
+  /// Locks it. False if another process took it for a leftover and has removed it.
   bool is_kept() const {
     struct stat now {};
     return ::flock(descriptor_, LOCK_EX) != 0 || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0;
@@ -153,8 +153,8 @@ class temporary_file {
   int descriptor_ = -1;
 };
 
-/// `replace_file` without looking for what earlier ones left behind. Returns what was replaced: `path`, or what it is a
-/// link to.
+/// `replace_file` without the search for leftovers. Returns the path that was replaced: `path`, or the target of its
+/// link.
 inline std::string write_in_place_of(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
   struct stat old {};
   const bool exists = ::stat(path.c_str(), &old) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What only one rank should do: evaluate, print, save.
+// Work that only one rank should do: evaluate, print, save.
 #pragma once
 
 #include <kolo/config.hpp>

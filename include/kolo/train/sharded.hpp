@@ -45,14 +45,15 @@ struct shard_of {
 
 /// sharded_optimizer optimizer{comm, update::adamw{...}, parameters [, op] [, algorithm] [, options]};
 ///
-/// Each bucket of gradients is reduced and scattered, in place; each rank updates the block that is its own, and
-/// allgathers the parameters. What `step` itself reduces is updated by the reduction in passing, part by part, while it
-/// is in the cache; what was reduced before (`ready`, `synchronize`), and means of `uneven::by_those_left`, behind it:
-/// the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends and receives
-/// what an allreduce does; state is 1/p of it. `inner()` is the rule. All else as in `distributed_optimizer`; but after
-/// `synchronize` gradients have their mean in this rank's slices only. Gradients with rows are exchanged as there, and
-/// their values updated in slices as all others are; local parameters are updated here alone. What the rule throws
-/// comes at the end of step(), when all ranks have this rank's slices, of which the rest was not updated.
+/// Each bucket of gradients is reduced and scattered, in place; each rank updates its own block, and allgathers the
+/// parameters. Buckets that `step` itself reduces are updated during the reduction, part by part, while they are in the
+/// cache; buckets that were reduced before (`ready`, `synchronize`), and means of `uneven::by_those_left`, are updated
+/// after it, with the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends
+/// and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule. All else as in
+/// `distributed_optimizer`; but after `synchronize` gradients have their mean in this rank's slices only. Gradients
+/// with rows are exchanged as there, and their values updated in slices as all others; local parameters are updated on
+/// this rank alone. An exception of the rule is thrown at the end of step(), when all ranks have this rank's slices,
+/// the rest of which was not updated.
 ///
 /// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any
 /// algorithm where sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
@@ -70,7 +71,7 @@ class sharded_optimizer
   struct bucket_shard {
     views parts;
     std::vector<std::size_t> counts{};  ///< of each rank's part; empty: local
-    std::vector<extent> behind{};       ///< of this rank's part: reduced, and still to be updated
+    std::vector<extent> behind{};       ///< of this rank's part: reduced, and updated after the reduction
     sharded_optimizer* owner = nullptr;
     detail::execute::epilogue epilogue{};
   };
@@ -97,7 +98,7 @@ class sharded_optimizer
   }
 
   // For checkpoints:
-  /// What is this rank's own, in an order that is the same in every run on as many ranks.
+  /// This rank's slices, in an order that is the same in every run on the same number of ranks.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }  ///< how many there have been
   /// In how many of them a slice was updated: local ones while this rank had data.
@@ -256,7 +257,7 @@ class sharded_optimizer
     p.behind.clear();
     if (b < shared_) start_gather(b);
   }
-  /// What the rule throws waits for the end of the step: the others get this rank's values, as they then are.
+  /// Keeps an exception of the rule until the end of the step: the other ranks get this rank's values as they are then.
   void update_part(bucket_shard& p, const extent& part) {
     if (thrown_) return;
     const long step = 1 + (p.counts.empty() ? own_steps_ : steps_);
@@ -281,8 +282,8 @@ class sharded_optimizer
         shards_[b].parts));
   }
 
-  std::size_t shared_ = 0;   ///< of the first so many buckets ranks have shards; the others are this rank's own
-  std::size_t updated_ = 0;  ///< the first so many have been, in this step
+  std::size_t shared_ = 0;   ///< the first `shared_` buckets have shards on all ranks; the others are this rank's own
+  std::size_t updated_ = 0;  ///< the first `updated_` buckets have been updated in this step
   bool updates_in_passing_ = false;
   std::exception_ptr thrown_{};     ///< by the rule, in this step
   long steps_ = 0, own_steps_ = 0;  ///< of all ranks; of this one

@@ -28,7 +28,7 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-/// `work` on all ranks; where one fails, all undo it and throw.
+/// Runs `work` on all ranks; where it fails on one, all undo it and throw.
 template <class Comm, class F, class G>
 void together(Comm& comm, const char* what, F work, G undo) {
   std::exception_ptr thrown;
@@ -48,7 +48,7 @@ void together(Comm& comm, const char* what, F work) {
   together(comm, what, std::move(work), [] {});
 }
 
-/// What stands first in each file: a mark, and numbers.
+/// The head of each file: a mark, and numbers.
 struct shard_head {
   std::uint64_t mark = 0x34647261'68736b0a;
   std::uint64_t steps = 0, ranks = 0;
@@ -61,8 +61,8 @@ inline std::string shard_name(const std::string& path, const shard_head& h, std:
   return path + ".save" + std::to_string(h.save) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
 }
 
-/// see(head, rest, file) for each part of any save to `path`, of which save and ranks are known; `rest` stands behind
-/// the name.
+/// Calls see(head, rest, file) for each part of any save to `path`; the head has save and ranks; `rest` follows `path`
+/// in the file's name.
 template <class F>
 void for_each_part(const std::string& path, F see) {
   for_each_named_after(path, [&](std::string_view rest, const std::string& file) {
@@ -114,8 +114,8 @@ class shard_file {
 
 using slice_position = std::array<std::uint64_t, 5>;  ///< parameter, first element, elements, bytes of one, steps
 
-/// Reads from one rank's file what belongs to slices of `optimizer`, to local ones only if `with_local`; how many
-/// elements these were.
+/// Reads the elements of `optimizer`'s slices from one rank's file, local ones only if `with_local`; returns their
+/// number.
 template <class Optimizer>
 std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
   if (file.head.slices > file.bytes() / sizeof(slice_position))
@@ -180,8 +180,8 @@ void write_shard(const std::string& path, Optimizer& optimizer, shard_head head)
   write_in_place_of(path, chunks);
 }
 
-/// Throws where this rank does not see what another has written: ranks have folders of their own. On a shared file
-/// system a new file may show late.
+/// Throws where this rank does not see another rank's file: ranks have separate folders. On a shared file system a new
+/// file may appear late, at most after `longest`.
 inline void find_part(const std::string& part, std::chrono::nanoseconds longest) {
   const auto end = std::chrono::steady_clock::now() + longest;
   for (; ::access(part.c_str(), F_OK) != 0; ::usleep(10'000))
@@ -189,7 +189,8 @@ inline void find_part(const std::string& part, std::chrono::nanoseconds longest)
       throw error{errc::system, "rank 0 saves to a folder that this rank does not see: there is no " + part};
 }
 
-/// Collective: what `path` names. One reads it: a save in between, or a slow file system, would part the ranks.
+/// Collective: the head that `path` names. One rank reads it: with a save in between, or a slow file system, ranks
+/// would differ.
 template <class Comm>
 shard_head shared_index(const std::string& path, Comm& comm) {
   shard_head index;
@@ -200,7 +201,7 @@ shard_head shared_index(const std::string& path, Comm& comm) {
   return index;
 }
 
-/// All that this rank needs of the files that `index` names.
+/// Reads this rank's share from the files that `index` names.
 template <class Optimizer>
 void read_parts(const std::string& path, const shard_head& index, Optimizer& optimizer) {
   constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;

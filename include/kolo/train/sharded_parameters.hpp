@@ -28,15 +28,15 @@ namespace kolo::inline KOLO_ABI {
 
 /// How parameters are gathered.
 struct sharded_parameters_options {
-  int ahead = 1;                 ///< groups that are gathered while others are in use; 0: each when it is asked for
+  int ahead = 1;                 ///< groups that are gathered while others are in use; 0: each when `use` asks for it
   background* helper = nullptr;  ///< a thread of yours that carries exchanges on while a group is in use: nobody else
                                  ///< calls anything on the communicator then
 };
 
 /// kolo::sharded_parameters shards{comm, kolo::update::adamw{...}, groups [, options]};
 ///
-/// All ranks make it together. `groups`: for each layer, say, pointers to its tensors. Of each group rank r keeps the
-/// r-th of p equal parts of values, gradients and state, and the whole only while it is in use:
+/// All ranks make it together. `groups`: pointers to tensors, for example a group for each layer. Of each group rank r
+/// keeps the r-th of p equal parts of values, gradients and state, and the whole only while it is in use:
 ///
 ///     shards.initialise([&](std::size_t g) { fill(model.layers[g]); });  // the same on every rank
 ///     for (auto& layer : model.layers) { auto used = shards.use(layer.group); layer.forward(); }
@@ -76,14 +76,13 @@ class sharded_parameters {
   };
 
  public:
-  /// What a layer has in use, until it goes.
+  /// A layer's group while it is in use; the destructor ends the use.
   class [[nodiscard]] used {
    public:
     used(used&& o) noexcept
         : owner_{std::exchange(o.owner_, nullptr)}, group_{o.group_}, with_{o.with_}, exceptions_{o.exceptions_} {}
     used& operator=(used&&) = delete;
-    /// Throws nothing: what goes wrong is said by the next call. While an exception unwinds the stack nothing is
-    /// exchanged.
+    /// Throws nothing: the next call throws the error. While an exception unwinds the stack nothing is exchanged.
     ~used() {
       if (owner_) owner_->end(group_, with_, std::uncaught_exceptions() > exceptions_);
     }
@@ -119,17 +118,17 @@ class sharded_parameters {
     try {
       if (std::uncaught_exceptions() > exceptions_) take_back();
       else finish_all();
-    } catch (...) {  // whoever waits for this exchange hears of it by another call
+    } catch (...) {  // the ranks that wait for this exchange learn of the failure in another call
     }
   }
 
-  /// Collective: fill(g) writes the values of group g, whose tensors are whole then; the same on every rank. Where it
-  /// throws, that group and those behind it keep the values that they have.
+  /// Collective: fill(g) writes the values of group g, whose tensors are whole then; the same on every rank. If it
+  /// throws, that group and all later ones keep their values.
   template <class F>
   void initialise(F fill) {
     take_back();
     demand_no_use("initialise");
-    share_values();  // what was gathered ahead is no more
+    share_values();  // discards groups that were gathered ahead
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       group& g = groups_[i];
       g.whole = take_buffer(spare_);
@@ -146,14 +145,14 @@ class sharded_parameters {
     }
   }
 
-  /// Collective: the group's tensors are whole until what this returns goes.
+  /// Collective: the group's tensors are whole until the returned object is destroyed.
   used use(std::size_t g) { return begin(g, false); }
-  /// And have gradients, zero at first.
+  /// The same with gradients, which are zero at first.
   used use_with_gradients(std::size_t g) { return begin(g, true); }
 
-  /// Collective: updates what this rank keeps, with the mean of all ranks' gradients. A group without a backward pass
-  /// in this step stays as it is, and does not count it. What the rule throws comes when the step is over on all ranks:
-  /// the rest of this rank's part was not updated.
+  /// Collective: updates this rank's part with the mean of all ranks' gradients. A group without a backward pass in
+  /// this step keeps its values and does not count the step. An exception of the rule is thrown when the step is over
+  /// on all ranks: the rest of this rank's part was not updated.
   void step() {
     end_step("step", [this] {
       ++steps_;
@@ -163,7 +162,7 @@ class sharded_parameters {
                                {s.offset, s.count});
     });
   }
-  /// Collective, behind all backward passes of a step and before it: as kolo::clip_by_global_norm. `limit` is equal on
+  /// Collective, after all backward passes of a step and before it: as kolo::clip_by_global_norm. `limit` is equal on
   /// all ranks.
   double clip_by_global_norm(double limit) {
     take_back();
@@ -182,9 +181,9 @@ class sharded_parameters {
   }
 
   const Rule& inner() const { return inner_; }
-  Rule& inner() { return inner_; }  ///< to set its rate, say
+  Rule& inner() { return inner_; }  ///< for example to set its rate
   Comm& comm() { return comm_; }
-  /// That this rank keeps: parameters, gradients and state, and the buffers of what is whole.
+  /// Bytes that this rank keeps: parameters, gradients and state, and the buffers of whole groups.
   std::size_t bytes() const {
     std::size_t all = buffers_ * largest_;
     for (const group& g : groups_) all += g.values.size() + g.gradients.size() + g.states.size();
@@ -192,7 +191,7 @@ class sharded_parameters {
   }
 
   // For checkpoints, as in sharded_optimizer:
-  /// What is this rank's own.
+  /// This rank's slices.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
   long& steps() { return steps_; }  ///< how many there have been
   /// In how many of them a slice was updated.
@@ -215,13 +214,12 @@ class sharded_parameters {
     for (const group& g : groups_) all += g.elements;
     return all;
   }
-  /// Refuses a load that comes while a group is in use.
+  /// Refuses a load while a group is in use.
   void expect_load() {
     take_back();
     demand_no_use("a load");
   }
-  /// Collective, after slices have been set, while no group is in use: what was gathered before is not used any more,
-  /// nor are gradients.
+  /// Collective, after slices have been set, while no group is in use: discards gathered values and gradients.
   void share_values() {
     finish_all();
     demand_no_use("share_values");
@@ -244,7 +242,7 @@ class sharded_parameters {
       if (elements == 0) refuse("a group has no elements");
     }
   }
-  /// Ranks that differ would take others' parts for parts of something else.
+  /// Ranks that differ would mistake others' parts for other elements.
   void compare() {
     detail::train::digest mine{static_cast<std::uint64_t>(options_.ahead)};
     for (const group& g : groups_) {
@@ -302,13 +300,13 @@ class sharded_parameters {
     for (group& g : groups_) finish_gather(g), drop(g);
     try {
       update();
-    } catch (...) {  // the step is over all the same: other ranks do not hear of it
+    } catch (...) {  // the step ends nevertheless: other ranks do not learn of the exception
       thrown_ = std::current_exception();
     }
     for (group& g : groups_) g.has_gradients = false;
     order_.came(order_.end_of_step);
     gather_ahead();
-    take_back();  // nothing, but throws that
+    take_back();  // does nothing but throw that exception
   }
 
   used begin(std::size_t i, bool with_gradients) {
@@ -318,7 +316,7 @@ class sharded_parameters {
     if (with_gradients && (g.has_gradients || g.whole_gradients))
       refuse("a second backward pass of a group in one step");
     order_.came(order_.use_of(i, with_gradients));
-    for (std::size_t k = 0; k < groups_.size(); ++k)  // gathered ahead, but others are used than the last time
+    for (std::size_t k = 0; k < groups_.size(); ++k)  // gathered ahead, but the order of uses has changed
       if (group& other = groups_[k]; k != i && other.whole && other.users == 0 && !is_wanted_soon(k, options_.ahead))
         finish_gather(other), drop(other);
     start_gather(g);
@@ -379,7 +377,7 @@ class sharded_parameters {
   void finish_gather(group& g) {
     if (g.gather) g.gather->wait(), g.gather.reset();
   }
-  /// The oldest ones, but for so many.
+  /// Finishes the oldest ones, except the last `left`.
   void finish_scatters_but(std::size_t left) {
     while (scattering_.size() > left) {
       group& g = groups_[scattering_.front()];
@@ -394,7 +392,7 @@ class sharded_parameters {
     for (group& g : groups_) finish_gather(g);
   }
 
-  /// While a group is in use, what is under way is the helper's, until the next call.
+  /// While a group is in use, the helper progresses the exchanges, until the next call.
   void lend() {
     const auto is_used = [](const group& g) { return g.users > 0; };
     if (!options_.helper || is_lent_ || std::none_of(groups_.begin(), groups_.end(), is_used)) return;

@@ -27,7 +27,7 @@ struct sparse_rows {
 
 namespace detail::train {
 
-/// What the sum x over so many ranks comes to.
+/// The final value of a sum x over `ranks` ranks.
 template <class Op, class A>
 A finished(const Op& op, const A& x, int ranks) {
   if constexpr (Finishes<Op, A>) return ranks > 1 ? static_cast<A>(op.finish(x, ranks)) : x;
@@ -83,7 +83,7 @@ std::vector<std::uint64_t> counts_of_rows(C& comm, const sparse_rows<T>& g) {
   return counts;
 }
 
-/// What all ranks hold of a vector each, one after the other; `counts` are filled in.
+/// Every rank's vector, one after the other; fills in `counts`.
 template <class C, class T>
 std::vector<T> gathered(C& comm, const std::vector<T>& own, std::vector<std::uint64_t>& counts) {
   std::size_t total = 0;
@@ -140,7 +140,7 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
 
 namespace detail::train {
 
-/// The same of a dense gradient of which `list` says the rows that may not be zero.
+/// The same for a dense gradient; `list` names the rows that may not be zero.
 template <class C, View V, class Op>
 void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double density) {
   using T = typename V::element_type;

@@ -18,7 +18,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// A sentence that says what is wrong; nothing if all is well.
+/// A sentence that describes the error; nothing if there is none.
 using refusal = std::optional<std::string>;
 
 template <class Op>
@@ -29,7 +29,7 @@ inline constexpr bool has_wire = requires {
 template <class Op>
 inline constexpr bool has_wire_of_groups = 0 < reduce::wire_group<reduce::wire_element_t<Op, float>>;
 
-/// Elements side by side: the address of the first and that behind the last; and which parameter's.
+/// Contiguous elements: their first address and the one past the last; and the index of their parameter.
 struct memory_of {
   std::uintptr_t first, end;
   std::size_t parameter;
@@ -39,7 +39,7 @@ struct memory_of {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return b.first < a.end; });
 }
-/// Of `parameters`, those that have one of `all`, which are sorted, that overlaps another.
+/// Which of `parameters` have an entry in `all` (sorted) that overlaps another.
 [[gnu::cold]] inline std::vector<char> that_overlap(const std::vector<memory_of>& all, std::size_t parameters) {
   std::vector<char> found(parameters);
   std::uintptr_t end = 0;  // of those before

@@ -213,7 +213,7 @@ class replicated {
       throw error{errc::mismatch, "the state of something else than kolo::replicated"};
   }
 
-  Rule rule;  ///< to set its rate, say
+  Rule rule;  ///< for example to set its rate
 
  private:
   std::vector<std::vector<T>> states_;  ///< of each parameter
