@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The pipelined chain: rank r hears from r - 1 and speaks to r + 1, one segment after the other.
+// The pipelined chain: rank r receives from r - 1 and sends to r + 1, one segment after the other.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -20,7 +20,7 @@ struct chain {
   struct exclusive_scan;
 };
 
-/// Down the chain, one segment behind the other: rank r hands on what rank r - 1 has sent.
+/// Down the chain, one segment after the other: rank r forwards what rank r - 1 has sent.
 struct chain::broadcast {
   static constexpr auto collective = kind::broadcast;
   chain shape{};

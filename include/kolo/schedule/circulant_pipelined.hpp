@@ -60,7 +60,7 @@ struct circulant_walk {
 
 }  // namespace detail::schedule
 
-/// From rank 0 to all, in segments: every rank is told every segment once.
+/// From rank 0 to all, in segments: every rank receives every segment once.
 struct circulant_pipelined::broadcast {
   static constexpr auto collective = kind::broadcast;
   circulant_pipelined shape{};
@@ -83,7 +83,7 @@ struct circulant_pipelined::broadcast {
   }
 };
 
-/// The broadcast backwards: every rank is told every segment once, so it hands it back once.
+/// The broadcast backwards: every rank receives every segment once, so here it returns each once.
 struct circulant_pipelined::reduce {
   static constexpr auto collective = kind::reduce;
   circulant_pipelined shape{};

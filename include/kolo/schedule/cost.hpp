@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a schedule costs: counted, so that it can be compared with what its author says.
+// The cost of a schedule: counted, so that it can be compared with its author's formula.
 #pragma once
 
 #include <kolo/schedule/family.hpp>
@@ -29,7 +29,7 @@ namespace kolo::inline KOLO_ABI {
 /// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs
 /// `combined` only.
 struct cost {
-  int rounds = 0;            ///< of the schedule, whether the rank takes part or only looks on
+  int rounds = 0;            ///< of the schedule, whether the rank takes part or is idle
   std::size_t messages = 0;  ///< that it sends
   std::size_t sent = 0;      ///< bytes
   std::size_t received = 0;  ///< bytes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a transport's work costs: a table of constants, from which the time of any schedule is predicted.
+// The cost of a transport's work: a table of constants, from which the time of any schedule is predicted.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -21,7 +21,7 @@ enum class pattern : unsigned char {
   there_and_back
 };
 
-/// What decides how long a schedule takes; counted from it (select/workload.hpp).
+/// The quantities that decide how long a schedule takes; counted from it (select/workload.hpp).
 struct workload {
   double rounds = 0;
   double hops = 0;  ///< the longest chain of messages that wait for one another
@@ -47,7 +47,7 @@ struct tuning {
   static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
   using per_size = std::array<double, sizes.size()>;
 
-  /// What a round costs among so many ranks, and how the schedule runs: as a stream, by rounds, by messages.
+  /// The cost of a round among that number of ranks, by how the schedule runs: as a stream, by rounds, by messages.
   struct row {
     int ranks = 0;
     pattern runs_as = pattern::unknown;
@@ -67,14 +67,14 @@ struct tuning {
   static constexpr std::array<std::size_t, 12> native_sizes{8,       32,      128,     512,     1 << 11, 1 << 13,
                                                             1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};
   using native_times = std::array<double, native_sizes.size()>;
-  /// What the transport's own collectives take among so many ranks: seconds, by kind and by `native_sizes`.
+  /// The time of the transport's own collectives among that number of ranks: seconds, by kind and by `native_sizes`.
   struct native_row {
     int ranks = 0;
     std::array<native_times, kinds> seconds{};
   };
 
   static constexpr int most_rows = 24, most_native_rows = 4;
-  std::array<row, most_rows> rows{};                  ///< those behind the last have no ranks
+  std::array<row, most_rows> rows{};                  ///< unused rows at the end have no ranks
   std::array<native_row, most_native_rows> native{};  ///< the same
   per_size copied{};                                  ///< seconds per byte that is read and written, at best: the bound
   double noticed = 0;                                 ///< seconds until another rank sees what was written, at best

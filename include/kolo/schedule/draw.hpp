@@ -131,7 +131,7 @@ class picture {
     out_.put("<use class=\"cell\" href=\"#", name.text(), "\" x=\"", at_.x(r, b), "\" y=\"", at_.y(moment), "\"/>\n");
   }
 
-  /// What a cell with these contributions looks like: a slice for each, in the place of its rank, or all of it.
+  /// Draws a cell with these contributions: a slice for each, in the place of its rank, or all of it.
   void define(const std::string& name, const holding& what, int b) {
     const int w = at_.cell - 1;
     out_.put("<defs><g id=\"", name, "\"><rect class=\"",

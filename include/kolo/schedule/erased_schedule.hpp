@@ -10,7 +10,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// What all ranks do in one round: those of rank r begin at first[r].
+/// The transfers of all ranks in one round: those of rank r begin at first[r].
 struct transfers_of_round {
   std::vector<transfer> all{};
   std::vector<std::size_t> first{};

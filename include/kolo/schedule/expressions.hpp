@@ -62,7 +62,7 @@ class expressions {
     }
   }
 
-  /// What is combined from now on is combined in one pass, in which the operator finishes or not.
+  /// Begins a combination in one pass, in which the operator finishes or not.
   constexpr void begin_pass(bool finishes) {
     pass_ = static_cast<int>(trees_.size());
     finishes_ = finishes;

@@ -84,7 +84,7 @@ constexpr R with_one(const A& a, F f) {
 }
 }  // namespace detail::schedule
 
-/// What may stand behind the arguments of a collective: one schedule, or a family of them.
+/// The optional last argument of a collective: one schedule, or a family of them.
 template <class A>
 concept Algorithm = Schedule<A> || detail::schedule::Family<A>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who sends which block to whom, round by round, over links of which each carries so many blocks in a round.
+// Which rank sends which block to which, round by round, over links that carry a fixed number of blocks a round.
 #pragma once
 
 #include <kolo/schedule/synthesized.hpp>

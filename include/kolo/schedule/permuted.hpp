@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Permutations in one round: each rank's vector goes to one rank, a distance away or where a function says.
+// Permutations in one round: each rank's vector goes to one rank, at a fixed distance or chosen by a function.
 #pragma once
 
 #include <kolo/schedule/expressions.hpp>

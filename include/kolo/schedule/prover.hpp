@@ -69,7 +69,7 @@ class prover {
   constexpr int at(const block_range& range, int i, int peer) const {
     return block_at(range, i, peer, blocks_, block_sets(kind_));
   }
-  /// What rank r holds in block b when all begins.
+  /// Rank r's content of block b at the start.
   constexpr int symbol(int r, int b) const {
     if (kind_ == kind::alltoall) return r * p_ + b;
     return reduces(kind_) || kind_ == kind::barrier || kind_ == kind::permutation ? r : source(b);
@@ -185,7 +185,7 @@ class prover {
     return true;
   }
 
-  /// Do block `there` of rank s and block `here` of rank r stand for the same part of the vector?
+  /// Whether block `there` of rank s and block `here` of rank r are the same part of the vector.
   constexpr bool is_same(int s, int there, int r, int here) const {
     if (kind_ != kind::alltoall) return stands_for(there) == stands_for(here);
     if (there >= numbered_ || here >= numbered_) return true;

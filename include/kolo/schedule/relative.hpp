@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What it means that all ranks do the same, each from where it stands on the circle: the law `relative`.
+// The law `relative`: all ranks do the same, each counted from its own place on the circle.
 #pragma once
 
 #include <kolo/schedule/semantics.hpp>

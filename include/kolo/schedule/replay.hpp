@@ -47,7 +47,7 @@ class replay {
 
   /// Of one rank, scratch included.
   int blocks() const { return blocks_; }
-  /// What block b of rank r holds before round `moment`; after the last one for `moment` = the number of rounds.
+  /// The content of block b of rank r before round `moment`; after the last one for `moment` = the number of rounds.
   const holding& at(int moment, int r, int b) const { return held_[index(moment, r, b)]; }
   /// In the order of the rounds, and in a round of the senders.
   const std::vector<movement>& movements() const { return movements_; }

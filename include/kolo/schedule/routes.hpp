@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// The way from each rank to each other on which a message of so many bytes takes least, as indices of edges.
+/// The path from each rank to each other on which a message of that number of bytes is fastest, as indices of edges.
 template <class Graph>
 class routes {
  public:

@@ -16,11 +16,11 @@ enum class partial_results {
   wider
 };
 
-/// What keeps two schedules from giving the same bits.
+/// Reasons why two schedules may give different bits.
 enum class bits_fault {
   none,
   unsupported,      ///< one of them does not support this number of ranks
-  unproven,         ///< one of them breaks a law of `Schedule`; `first` and `second` say which
+  unproven,         ///< one of them breaks a law of `Schedule`; see `first` and `second`
   other_tree,       ///< a block is combined by another tree
   rounds_elsewhere  ///< by the same tree, which is cut into other passes, or finished in another one
 };
@@ -105,7 +105,7 @@ class comparer {
   std::string tree_of_second() const { return text(of_b_, rank_of_second(found_.rank), found_.block_of_second); }
 
  private:
-  /// What rank r ends with, which a reduce leaves at the root of each.
+  /// Rank r's result; of a reduce, each root's.
   constexpr void look_at(int r) {
     if (!required_after(a_.collective, r, first_wanted(a_, r), a_.blocks, a_.size, a_.root)) return;
     const int n = wanted(a_), m = wanted(b_);
@@ -181,7 +181,7 @@ template <class A, class B>
     return {};
   }
 
-/// Where two schedules differ, as types, so that a compiler's message says it.
+/// Where two schedules differ, as types, so that a compiler's message shows it.
 template <bits_fault What, class Size, class Rank, class BlockOfFirst, class BlockOfSecond>
 struct bits_differ {
   static_assert(

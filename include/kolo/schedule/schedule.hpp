@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The language in which every algorithm is said: pure functions (rank, size, round) -> who sends which blocks to whom.
+// The language of all algorithms: pure functions (rank, size, round) -> which blocks the rank sends and receives.
 #pragma once
 
 #include <kolo/core/kind.hpp>
@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What becomes of blocks that arrive.
+/// How arriving blocks are treated.
 enum class arrival {
   replace,       ///< theirs
   mine_first,    ///< op(mine, theirs)
@@ -96,7 +96,7 @@ struct transfer {
   arrival then = arrival::replace;
 };
 
-/// What one rank does in one round: at most four transfers; none when it only looks on.
+/// The transfers of one rank in one round: at most four; none when it is idle.
 class step {
  public:
   static constexpr int capacity = 4;
@@ -196,21 +196,21 @@ concept Schedule = std::copyable<S> && requires(const S s, int i) {
 template <class S, kind K>
 concept ScheduleFor = Schedule<S> && S::collective == K;
 
-/// Whether S says that it combines in the order of the ranks; false where it says nothing.
+/// Whether S declares that it combines in the order of the ranks; false if it declares nothing.
 template <Schedule S>
 constexpr bool is_ordered() {
   if constexpr (requires { S::ordered; }) return S::ordered;
   else return false;
 }
 
-/// Whether S says that all ranks do as rank 0 does; false where it says nothing.
+/// Whether S declares that all ranks do as rank 0 does; false if it declares nothing.
 template <Schedule S>
 constexpr bool is_relative() {
   if constexpr (requires { S::relative; }) return S::relative;
   else return false;
 }
 
-/// Whether the schedule runs on so many ranks; true where it says nothing.
+/// Whether the schedule runs on that number of ranks; true if it declares nothing.
 template <Schedule S>
 constexpr bool supports(const S& s, int size) {
   if constexpr (requires { s.supports(size); }) return s.supports(size);
@@ -219,7 +219,7 @@ constexpr bool supports(const S& s, int size) {
 
 namespace detail::schedule {
 
-/// A schedule that can be told its root.
+/// A schedule that takes a root.
 template <class S>
 concept AnyRoot = Schedule<S> && requires(S s) {
   { s.root = 0 } -> std::same_as<int&>;

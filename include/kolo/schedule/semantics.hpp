@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each collective promises, block by block: the table that the verifier and the executor share.
+// The promise of each collective, block by block: the table that the verifier and the executor share.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::schedule {
 /// | receive        | nothing                           | set 1: every block of its peer              | two   |
 /// | exchange       | set 0: every block, its own       | set 1: every block of its peer              | two   |
 ///
-/// After a permutation each rank's blocks are on one rank (`S::source`, if the schedule says whose).
+/// After a permutation each rank's blocks are on one rank (`S::source`, if the schedule declares which).
 /// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where
 /// parts count.
 constexpr int block_sets(kind k) {

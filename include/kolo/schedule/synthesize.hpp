@@ -89,7 +89,7 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
   return best;
 }
 
-/// With so many chunks.
+/// The schedule with that number of chunks.
 template <class Graph>
 std::optional<synthesized> synthesize_of_chunks(kind k, const Graph& g, std::size_t bytes, int chunks, int root) {
   if (k != kind::allreduce) return synthesize_half(k, g, bytes, chunks, root);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a proof comes to: nothing, or the first broken law, with its rank, round and block.
+// The result of a proof: nothing, or the first broken law, with its rank, round and block.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule on a network whose ranks share cards or links: everything happens in the order of time.
+// Simulates a schedule on a network whose ranks share cards or links: all events in the order of time.
 #pragma once
 
 #include <kolo/simulate/event_queue.hpp>
@@ -13,9 +13,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// Whoever has the earliest clock sends all that it sends in its round; then it waits until all has come that comes to
-/// it in that round. A card serves messages as they are handed to it, and takes them in as they arrive; so does a link
-/// of a graph.
+/// The rank with the earliest clock sends all messages of its round; then it waits until all messages to it of that
+/// round have arrived. A card serves messages in the order in which they are handed to it, and receives them in the
+/// order of arrival; so does a link of a graph.
 template <class Machine>
 class event_driven {
  public:
@@ -53,12 +53,12 @@ class event_driven {
     step now{};
     std::size_t missing = 0, combined = 0;  ///< messages, bytes of this round
     bool has_sent = false;
-    std::vector<message_in_flight> came{};  ///< of this round and of later ones
+    std::vector<message_in_flight> came{};  ///< arrived, of this round and of later ones
   };
 
   state& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
 
-  /// The next round begins, if there is one.
+  /// Begins the next round, if there is one.
   void prepare(int r) {
     auto& me = rank(r);
     if (me.round == s_.rounds) return;
@@ -120,7 +120,7 @@ class event_driven {
     prepare(r);
   }
 
-  /// Somebody does not send what rank r waits for.
+  /// Throws: no rank sends a message that rank r waits for.
   [[noreturn]] void complain(int r) {
     const auto& me = rank(r);
     for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t) {

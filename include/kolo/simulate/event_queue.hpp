@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What happens next: messages that reach a card, and ranks that can go on, in the order of their times.
+// The queue of events: messages that reach a card, and ranks that can continue, in the order of their times.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -11,12 +11,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// The earliest comes first; at one moment messages before ranks, messages as they were sent, and ranks by number.
+/// The earliest is first; at equal times messages before ranks, messages in the order of sending, and ranks by number.
 class event_queue {
  public:
   struct event {
     double at;
-    int rank;  ///< who goes on, or to whom the message comes
+    int rank;  ///< that continues, or that receives the message
     bool is_message;
     std::uint64_t number;  ///< of the message, among all messages
     void* message;         ///< the caller's

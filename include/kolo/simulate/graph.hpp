@@ -56,7 +56,7 @@ class graph {
     require(dimensions >= 0 && dimensions < 30, "a hypercube has 0 to 29 dimensions");
     return torus(std::vector<int>(static_cast<std::size_t>(dimensions), 2), times);
   }
-  /// So many ranks around one switch.
+  /// That number of ranks around one switch.
   static graph star(int ranks, const simulate::link& times) {
     graph g{ranks, 1};
     for (int r = 0; r < ranks; ++r) g.link(r, ranks, times);
@@ -71,7 +71,7 @@ class graph {
     return g;
   }
 
-  /// In place of what joins the two already.
+  /// Replaces links that join the two already.
   graph& link(int a, int b, const simulate::link& times) {
     return link_one_way(a, b, times), link_one_way(b, a, times);
   }
@@ -83,7 +83,7 @@ class graph {
     edges_.push_back({from, to, times});
     return *this;
   }
-  /// One way; nothing where nothing is.
+  /// One direction; does nothing if there is no such link.
   graph& remove(int from, int to) {
     std::erase_if(edges_, [&](const edge& e) { return e.from == from && e.to == to; });
     return *this;
@@ -99,7 +99,7 @@ class graph {
     for (edge& e : g.edges_) std::swap(e.from, e.to);
     return g;
   }
-  double seconds_per_byte_reduced = 0;  ///< of a processor that combines what has arrived
+  double seconds_per_byte_reduced = 0;  ///< of a processor that combines received data
 
   static bool is_time(double t) { return t >= 0 && t <= std::numeric_limits<double>::max(); }
 

@@ -13,11 +13,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// * To send takes a processor the `overhead` of the first link on the way, to receive that of the last.
+/// * A processor needs the `overhead` of the first link on the path to send, that of the last to receive.
 /// * A message enters a link when that is free, and occupies it for its bytes, and `gap`. `latency` later its first
 ///   byte is at the other end, and enters the next link; its last byte is not there before it has left the slowest
 ///   link.
-/// * To combine takes a processor n * seconds_per_byte_reduced, as in a network.
+/// * A processor needs n * seconds_per_byte_reduced to combine n bytes, as in a network.
 template <class Graph>
 class links {
  public:

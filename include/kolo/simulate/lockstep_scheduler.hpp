@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Threads that run one at a time, whoever is earliest: each is a rank with a clock of its own.
+// Threads that run one at a time, the earliest first: each is a rank with a clock of its own.
 #pragma once
 
 #include <kolo/simulate/event_queue.hpp>
@@ -23,8 +23,8 @@ struct queued_message {
   ~queued_message() = default;
 };
 
-/// Whoever runs has the token, and everything in here is its; it keeps the token until it hands it on. So there is
-/// nothing to lock, and the same program goes the same way every time.
+/// The running thread has the token, and owns everything in here until it passes the token on. So there is nothing to
+/// lock, and the same program takes the same course every time.
 class lockstep_scheduler {
  public:
   static constexpr double never = std::numeric_limits<double>::infinity();
@@ -39,7 +39,7 @@ class lockstep_scheduler {
 
   /// The clocks of all ranks, without what comes in through `received`.
   machine& clock() { return clock_; }
-  /// The rank has waited for it, and will be charged for it when it does something else.
+  /// The rank has waited for this message, and is charged for it when it does something else.
   void received(int r, const incoming& what) { of(r).received.push_back(what); }
   void apply_pending(int r) {
     auto& me = of(r);
@@ -47,19 +47,19 @@ class lockstep_scheduler {
     me.received.clear();
     clock_.wait_until(r, me.waited);
   }
-  /// What the rank knows of must have happened by then.
+  /// The latest time that the rank knows of.
   double time(int r) { return std::max(clock_.now(r), of(r).waited); }
   void wait_until(int r, double at) { of(r).waited = std::max(of(r).waited, at); }
 
   void send_to_card(int to, double at, queued_message& p) { events_.add_message(to, at, &p); }
 
-  /// Until nobody is earlier.
+  /// Runs other ranks until none is earlier.
   void yield(int r) {
     if (events_.empty() && next_deadline_ >= time(r)) return;
     events_.add_rank(r, time(r));
     hand_on(r);
   }
-  /// Until somebody wakes it, or the deadline.
+  /// Until another rank wakes it, or the deadline.
   woken sleep(int r, double deadline) {
     auto& me = of(r);
     me.sleeps = true;
@@ -77,9 +77,9 @@ class lockstep_scheduler {
     events_.add_rank(r, time(r));
   }
 
-  // In the ranks' threads, and in the one that has started them.
+  // Called in the ranks' threads, and in the one that has started them.
 
-  /// Until rank r runs for the first time; false: it is not to run at all.
+  /// Waits until rank r runs for the first time; false: it must not run at all.
   bool begin(int r) {
     std::unique_lock lock{mutex_};
     of(r).may_run.wait(lock, [&] { return running_ == r || is_off_; });
@@ -107,7 +107,7 @@ class lockstep_scheduler {
   };
   rank& of(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
 
-  /// Lets everything happen that comes before the next rank, and gives that rank; nobody: all have ended.
+  /// Processes all events before the next rank, and returns that rank; nobody: all have ended.
   int next() {
     for (;;) {
       const double at = events_.empty() ? never : events_.next().at;
@@ -121,7 +121,7 @@ class lockstep_scheduler {
     }
   }
 
-  /// Whose deadline has passed before `at`, if anybody's.
+  /// The rank whose deadline has passed before `at`, if any.
   int too_late(double at) {
     int first = nobody;
     next_deadline_ = never;
@@ -151,8 +151,8 @@ class lockstep_scheduler {
   machine clock_;
   event_queue events_{};
   std::vector<std::unique_ptr<rank>> ranks_{};
-  double next_deadline_ = never;  // of those who sleep, or earlier
-  std::mutex mutex_{};            // of what follows
+  double next_deadline_ = never;  // of sleeping ranks, or earlier
+  std::mutex mutex_{};            // guards the members below
   int running_ = nobody;
   bool is_off_ = false;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a message costs: the processors, ports and cards of a network. All that has a clock asks here: schedules and
-// real programs.
+// The cost of a message: the processors, ports and cards of a network. All simulated clocks use it: those of schedules
+// and of real programs.
 #pragma once
 
 #include <kolo/simulate/network.hpp>
@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// Where between 0 and 1 the n-th delay of a rank lies; a pure function.
+/// The n-th delay of a rank, between 0 and 1; a pure function.
 constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
   const auto stir = [](std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -31,7 +31,7 @@ constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
 struct incoming {
   int from = 0;
   std::size_t bytes = 0;
-  double at = 0;       ///< when it reaches the receiver's port, or where that is a card, when it has come in
+  double at = 0;       ///< when it reaches the receiver's port, or for a card, when it has come in
   bool is_in = false;  ///< the latter
 };
 
@@ -67,7 +67,7 @@ class machine {
   const kolo::simulate::network& described() const { return net_; }
   int node_of(int r) const { return two_levels() ? of(r).node : 0; }
 
-  /// When the rank's processor is through with all that it has been given.
+  /// When the rank's processor has done all its work.
   double now(int r) {
     apply_pending(of(r));
     return of(r).now;
@@ -78,7 +78,7 @@ class machine {
   void compute(int r, double seconds) { of(r).now = now(r) + seconds * of(r).factor; }
   void combine(int r, std::size_t bytes) { of(r).to_combine += bytes; }
 
-  /// Gives when it reaches the receiver's port.
+  /// Returns when the message reaches the receiver's port.
   double send(int from, int to, std::size_t bytes) {
     auto& me = of(from);
     const bool inside = is_inside(from, to);
@@ -98,7 +98,7 @@ class machine {
     return a.is_in = true;
   }
 
-  /// Gives when the last byte has come in through the receiver's port.
+  /// Returns when the last byte has come in through the receiver's port.
   double come_in(int to, const incoming& a) {
     const bool inside = is_inside(a.from, to);
     const kolo::simulate::link& l = inside ? net_.inside : outside_;
@@ -114,7 +114,7 @@ class machine {
                                 (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
   }
 
-  /// What the rank has waited for together.
+  /// Receives the messages that the rank has waited for together.
   void take(int r, std::vector<incoming>& all) {
     auto& me = of(r);
     apply_pending(me);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A network in a few numbers: five where all ranks are equally far apart, some more where they live in nodes.
+// A network in a few numbers: five where all ranks are equally far apart, some more where ranks form nodes.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -9,7 +9,7 @@
 
 namespace kolo::inline KOLO_ABI::simulate {
 
-/// What lies between two ranks, in the four numbers of LogGP.
+/// The connection of two ranks, in the four numbers of LogGP.
 struct link {
   double latency = 1e-6;            ///< L: seconds from port to port
   double overhead = 0.2e-6;         ///< o: seconds of a processor, per message sent and per message received
@@ -19,7 +19,7 @@ struct link {
 
 /// A rank whose processor takes longer for everything: 1.5 is half as long again.
 struct straggler {
-  int rank = 0;       ///< which one is slow
+  int rank = 0;       ///< the slow one
   double factor = 1;  ///< of the seconds of its processor: overheads, combining, computing
 };
 
@@ -43,7 +43,7 @@ struct network {
   double overhead = 0.5e-6;                 ///< o: seconds of a processor, per message sent and per message received
   double gap = 0;                           ///< g: seconds that a port rests after a message
   double seconds_per_byte = 1e-10;          ///< G: of a port; 1e-10 is 10 GB/s
-  double seconds_per_byte_reduced = 5e-11;  ///< of a processor that combines what has arrived
+  double seconds_per_byte_reduced = 5e-11;  ///< of a processor that combines received data
   int ranks_per_node = 0;                   ///< ranks; 0: one level
   link inside{};                            ///< between the ranks of a node
   int cards_per_node = 0;                   ///< cards; 0: every rank has its own port

@@ -33,13 +33,13 @@ struct node_position {
   int node, lane, index, run;
 };
 
-/// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l speaks for the run, and
+/// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l leads the run, and
 /// crosses on lane l.
 class node_layout {
  public:
   int p, n, m;
 
-  /// `lanes`: as many as that, but no more than the smallest node has ranks; 0: so many.
+  /// `lanes`: at most one per rank of the smallest node; 0: exactly that many.
   constexpr node_layout(const topology& on, int lanes, int ranks)
       : p{ranks}, n{on.nodes(ranks)}, m{on.fewest(ranks)}, on_{on}, most_{on.most(ranks)} {
     fewest_ = m;
