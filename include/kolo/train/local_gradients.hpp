@@ -178,7 +178,7 @@ class local_gradients {
     return {};
   }
 
-  /// Called just before gradient i, or its leaf, is exchanged.
+  /// Called just before gradient i is exchanged, or a leaf's is added to the sums.
   refusal prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
     if (had_numbers_[i] && t.is_all_zero())
