@@ -16,10 +16,7 @@ class near_ranks {
   /// Collective over `all`, for `operation`: those who say the same node share it.
   template <Transport T>
   near_ranks(T& all, int node, const char* operation) {
-    std::vector<int> numbers(static_cast<std::size_t>(all.size()));
-    numbers[static_cast<std::size_t>(all.rank())] = node;
-    transport::small_allgather(all, numbers.data(), sizeof(int), operation);
-    *this = near_ranks{transport::node_map{numbers}, all.rank()};
+    *this = near_ranks{transport::node_map{transport::small_allgather(all, node, operation)}, all.rank()};
   }
   near_ranks(transport::node_map nodes, int rank)
       : nodes_{std::move(nodes)}, own_{nodes_.of(rank)}, place_{nodes_.placement_of(rank)} {

@@ -97,26 +97,18 @@ class between_processes {
   }
 
   void try_all(base_transport& w) {
-    std::vector<shm::outcome> all(edges_.size());
-    const auto attempt = [&](auto f) {
-      try {
-        f();
-      } catch (const error& e) {
-        all[static_cast<std::size_t>(rank_)] = {true, e.cause()};
-      }
-    };
     kolo::cuda::device_memory token;
-    attempt([&] {
+    auto own = shm::outcome_of([&] {
       token = kolo::cuda::allocate(1);
       entry_of(rank_, rank_, 0).data = exported_.export_address(token.get(), 1);
     });
     transport::everybody_is_here(w, communicator_name);
-    attempt([&] {
+    const auto opened = shm::outcome_of([&] {
       for (int peer = 0; peer < w.size(); ++peer)
         if (peer != rank_) open_once(peer);
     });
-    transport::small_allgather(w, all.data(), sizeof(shm::outcome), communicator_name);
-    for (const auto& r : all)
+    if (opened.has_failed) own = opened;
+    for (const auto& r : transport::small_allgather(w, own, communicator_name))
       if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not all outcomes: they get this
   }
   void open_once(int peer) const try {

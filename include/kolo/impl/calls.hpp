@@ -155,10 +155,7 @@ std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
   if constexpr (NodeAware<T>) {
     return e.transport.nodes();
   } else {
-    std::vector<int> nodes(static_cast<std::size_t>(e.transport.size()));
-    nodes[static_cast<std::size_t>(e.transport.rank())] = mine;
-    transport::small_allgather(host_transport_of(e.transport), nodes.data(), sizeof(int), "topology_of");
-    return nodes;
+    return transport::small_allgather(host_transport_of(e.transport), mine, "topology_of");
   }
 }
 

@@ -31,9 +31,7 @@ struct growth_request {
 
 template <class T>
 void agree_to_grow(T& members, const growth_request& mine) {
-  std::vector<growth_request> all(static_cast<std::size_t>(members.size()));
-  all[static_cast<std::size_t>(members.rank())] = mine;
-  transport::small_allgather(members, all.data(), sizeof mine, "grow");
+  const auto all = transport::small_allgather(members, mine, "grow");
   for (int r = 0; r < members.size(); ++r) {
     const auto& its = all[static_cast<std::size_t>(r)];
     if (its.is_refused != 0 || its.newcomers < 1)

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -79,16 +78,14 @@ clock_offset clock_offset_of(T& transport, int questions = 16) {
   };
   const placement place = transport.place();
   if (place.node_count == 1) return {};
-  std::vector<node_clock> all(static_cast<std::size_t>(transport.size()));
-  auto& mine = all[static_cast<std::size_t>(transport.rank())];
-  mine = {place.node_rank, place.local_rank, {}};
-  detail::transport::small_allgather(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
+  node_clock mine{place.node_rank, place.local_rank, {}};
+  auto all = detail::transport::small_allgather(transport, mine, detail::observe::clock_alignment);
   const int first_node = all[0].node;
   const auto asks = [&](const node_clock& r) { return r.local == 0 && r.node != first_node; };
   if (asks(mine)) mine.found = detail::observe::offset_from_first(transport, questions);
   for (int r = 1; transport.rank() == 0 && r < transport.size(); ++r)
     if (asks(all[static_cast<std::size_t>(r)])) detail::observe::answer(transport, r, questions);
-  detail::transport::small_allgather(transport, all.data(), sizeof(node_clock), detail::observe::clock_alignment);
+  all = detail::transport::small_allgather(transport, mine, detail::observe::clock_alignment);
   for (const node_clock& r : all)
     if (r.node == place.node_rank && asks(r)) return r.found;
   return {};

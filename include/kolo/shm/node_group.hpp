@@ -61,8 +61,7 @@ class node_group {
   /// throws; invalid_argument: a node's ranks do not share a host.
   template <Transport T, class Prepare>
   node_group(T& all, const char* operation, Prepare prepare) : operation_{operation} {
-    std::vector<member_info> infos(static_cast<std::size_t>(all.size()));
-    auto& mine = infos[static_cast<std::size_t>(all.rank())];
+    member_info mine;
     mine.node = all.place().node_rank;
     const auto own = outcome_of([&] {
       prepare();
@@ -71,7 +70,7 @@ class node_group {
         throw error{errc::system, "the system has no random numbers"};
     });
     mine.has_failed = own.has_failed;
-    transport::small_allgather(all, infos.data(), sizeof(member_info), operation_);
+    const auto infos = transport::small_allgather(all, mine, operation_);
     if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed; }))
       throw_first(all, own);
     for (int r = 0; r < all.size(); ++r) {
@@ -81,8 +80,7 @@ class node_group {
       if (first->host != infos[static_cast<std::size_t>(r)].host) refuse(r, static_cast<int>(first - infos.begin()));
     }
     for (int r = 0; r < all.size(); ++r)
-      if (infos[static_cast<std::size_t>(r)].node == infos[static_cast<std::size_t>(all.rank())].node)
-        members_.push_back(r);
+      if (infos[static_cast<std::size_t>(r)].node == mine.node) members_.push_back(r);
     number_ = static_cast<int>(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
     name_ = "kolo/";
     for (const unsigned char c : infos[static_cast<std::size_t>(members_[0])].secret)
@@ -97,9 +95,7 @@ class node_group {
   /// rank reports anything else.
   template <Transport T>
   void compare(T& all, outcome mine) const {
-    std::vector<unsigned char> failed(static_cast<std::size_t>(all.size()));
-    failed[static_cast<std::size_t>(all.rank())] = mine.has_failed;
-    transport::small_allgather(all, failed.data(), 1, operation_);
+    const auto failed = transport::small_allgather(all, static_cast<unsigned char>(mine.has_failed), operation_);
     if (std::find(failed.begin(), failed.end(), 1) == failed.end()) return;
     int& peer = mine.what.peer;
     peer = peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1;
@@ -117,9 +113,7 @@ class node_group {
   /// Called once a rank is known to have failed: the reports are long, so they are exchanged only then.
   template <Transport T>
   void throw_first(T& all, const outcome& mine) const {
-    std::vector<outcome> outcomes(static_cast<std::size_t>(all.size()));
-    outcomes[static_cast<std::size_t>(all.rank())] = mine;
-    transport::small_allgather(all, outcomes.data(), sizeof mine, operation_);
+    auto outcomes = transport::small_allgather(all, mine, operation_);
     for (const bool also_late : {false, true})
       for (int r = 0; r < all.size(); ++r) {
         auto& [has_failed, what] = outcomes[static_cast<std::size_t>(r)];

@@ -236,9 +236,8 @@ class slot_transport : public board_member {
       const auto group = detail::transport::group_of(*this, color, key);
       const auto shape = shape_.subset(static_cast<int>(group.size()));
       const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
-      std::vector<std::uint64_t> regions(static_cast<std::size_t>(size()));
-      if (mine == 0) regions[static_cast<std::size_t>(rank_)] = made.emplace(memory_, shape).number();
-      detail::transport::small_allgather(*this, regions.data(), sizeof(std::uint64_t), "split");
+      const std::uint64_t region = mine == 0 ? made.emplace(memory_, shape).number() : 0;
+      const auto regions = detail::transport::small_allgather(*this, region, "split");
       slot_transport child{memory_, regions[static_cast<std::size_t>(group[0])], shape, mine};
       child.heap_ = heap();
       child.share_cores_of(*this);

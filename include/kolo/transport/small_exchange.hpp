@@ -145,6 +145,14 @@ template <class T>
 void small_allgather(T& transport, void* items, std::size_t item_bytes, const char* operation) {
   small_allgather(transport, items, item_bytes, setup_of(transport, operation));
 }
+/// Likewise; by rank.
+template <class X, class T>
+std::vector<X> small_allgather(T& transport, const X& mine, const char* operation) {
+  std::vector<X> all(static_cast<std::size_t>(transport.size()));
+  all[static_cast<std::size_t>(transport.rank())] = mine;
+  small_allgather(transport, all.data(), sizeof mine, operation);
+  return all;
+}
 
 /// Collective: the ranks that pass this color, in the order of their keys, and of their ranks if keys are equal.
 template <Transport T>
@@ -152,9 +160,7 @@ std::vector<int> group_of(T& transport, int color, int key) {
   struct member {
     std::int32_t color, key;
   };
-  std::vector<member> all(static_cast<std::size_t>(transport.size()));
-  all[static_cast<std::size_t>(transport.rank())] = {color, key};
-  small_allgather(transport, all.data(), sizeof(member), "split");
+  const auto all = small_allgather(transport, member{color, key}, "split");
   std::vector<int> group;
   for (int r = 0; r < transport.size(); ++r)
     if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
@@ -166,8 +172,7 @@ std::vector<int> group_of(T& transport, int color, int key) {
 
 template <SlotTransport T>
 void everybody_is_here(T& transport, const char* operation) {
-  std::vector<char> here(static_cast<std::size_t>(transport.size()), 1);
-  small_allgather(transport, here.data(), 1, operation);
+  small_allgather(transport, '.', operation);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::transport
