@@ -221,10 +221,12 @@ struct alignas(128) rank_state {
   std::atomic<std::uint64_t> thread{0};  ///< its number, never reused in that process; 0: not come
   std::int32_t former = 0;               ///< in a successor region: this rank's number in the old one, plus 1
 
+  /// Whether its process has ended, as another rank's process sees it; its own has not, and is not asked.
+  bool has_ended(const os::process_id& asking) const { return id != asking && !os::is_alive(id); }
   /// Whether it has ended or left. False for a rank that is still to come.
-  bool is_gone() const {
+  bool is_gone(const os::process_id& asking = {}) const {
     const auto is = present.load(std::memory_order_acquire);
-    return is == presence::here ? !os::is_alive(id) : is != presence::expected;
+    return is == presence::here ? has_ended(asking) : is != presence::expected;
   }
 };
 

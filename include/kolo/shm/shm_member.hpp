@@ -118,14 +118,18 @@ class shm_member {
     if (now - p.checked < longest_sleep / 2) return;
     p.checked = now;
     const bool sure = std::exchange(p.suspicious, false);
-    for (int r = 0; r < size(); ++r) {
-      if (!is_gone(r, s.peer)) continue;
+    // The awaited rank, and a few others by turns: each poll reads a file of /proc, and all waiting ranks poll.
+    constexpr int few = 16;
+    for (int i = -1; i < std::min(few, size()); ++i) {
+      const int r = i < 0 ? s.peer : (next_polled_ + i) % size();
+      if (r < 0 || r >= size() || !is_gone(r, s.peer)) continue;
       p.suspicious = true;  // it may have done its part before: poll once more
       if (!sure) continue;
       const bool left = state_of_rank(r).present.load(std::memory_order_acquire) == presence::left;
       give_up(left ? errc::peer_left : errc::peer_died, s.with_peer(r), waited,
               core::text_of({transport::is_gone_sentence(r, !left), last_operation(r)}));
     }
+    if (!p.suspicious) next_polled_ = (next_polled_ + few) % size();
   }
 
   /// Whether that rank has ended; or left, if it is the awaited one.
@@ -134,7 +138,7 @@ class shm_member {
     switch (state_of_rank(r).present.load(std::memory_order_acquire)) {
       case presence::dead: return true;
       case presence::left: return r == awaited;
-      case presence::here: return !os::is_alive(state_of_rank(r).id);
+      case presence::here: return state_of_rank(r).has_ended(state_of_rank(rank_).id);
       default: return false;
     }
   }
@@ -326,6 +330,7 @@ class shm_member {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
 
+  int next_polled_ = 0;          ///< rank
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
   os::spin_budget spins_{};
   bool oversubscribed_, is_recorded_, has_read_board_ = false, knows_cores_ = false;

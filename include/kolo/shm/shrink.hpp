@@ -98,7 +98,7 @@ class survivors {
   }
 
   bool has_asked(int r) const { return state_of_rank(r).asks_to_shrink.load(std::memory_order_acquire) != 0; }
-  bool is_gone(int r) const { return r != rank_ && state_of_rank(r).is_gone(); }
+  bool is_gone(int r) const { return r != rank_ && state_of_rank(r).is_gone(state_of_rank(rank_).id); }
 
   bool is_my_turn(std::chrono::nanoseconds waited, std::chrono::nanoseconds timeout) const {
     int first = shape_.ranks;

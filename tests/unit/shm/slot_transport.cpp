@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <span>
 #include <thread>
 #include <vector>
@@ -328,6 +329,51 @@ TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits f
     CHECK(e.peer() == 2);
   }
   CHECK(b.failed());
+}
+
+TEST_CASE("a rank that waits asks the system about a few others at a time, and about none of its own process") {
+  kolo::detail::shm::region_shape shape;
+  shape.ranks = 100;
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  const auto self = kolo::detail::os::this_process();
+  const kolo::detail::os::process_id parent{::getppid(), 0};
+  std::vector<kolo::detail::os::process_id> ids(100, self);
+  std::fill(ids.begin() + 40, ids.end(), parent);
+  kolo::threads::transport::introduce(memory, region, shape, ids);
+  kolo::threads::transport a{memory, region, shape, 0};
+  const auto reads = [] {
+    std::ifstream io{"/proc/self/io"};
+    std::string name;
+    for (long n = 0; io >> name >> n;)
+      if (name == "syscr:") return n;
+    return -1L;
+  };
+  const auto own = [&, before = reads()] { return reads() - before; }();
+  kolo::backoff p;
+  p.since = kolo::backoff::clock::now();
+  long most = 0, all = 0;
+  const auto polls = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      p.checked = {};  // long ago
+      const auto before = reads();
+      a.check(p, {.operation = "test", .peer = 1, .timeout = std::chrono::seconds{20}});
+      const auto now = reads() - before - own;
+      most = std::max(most, now), all += now;
+    }
+  };
+  polls(25);  // each of the others four times
+  CHECK(own > 0);
+  CHECK(all == 4 * 60);
+  CHECK(most <= 16);
+  kolo::detail::shm::state_of(memory.map(region, shape.bytes()).get(), 90).id = dead_process();
+  try {
+    polls(25);
+    FAIL("nobody found that rank 90 had died");
+  } catch (const kolo::error& e) {
+    CHECK(e.code() == kolo::errc::peer_died);
+    CHECK(e.peer() == 90);
+  }
 }
 
 TEST_CASE("who has left before it dies is gone for those who wait for it, and for nobody else") {
