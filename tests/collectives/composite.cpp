@@ -183,6 +183,19 @@ TEST_CASE("composite: ranks in another order are told, by the numbers of their c
   CHECK(ends[0] == ends[1]);
 }
 
+TEST_CASE("composite: a failure that only a request's destructor has found is that of the host's communicator") {
+  const auto drops_a_failure_on = [](auto rule) {
+    return on_ranks(2, [&](auto& host, complaints&) {
+      kolo::composite<made_of_host, kolo::threads::transport, decltype(rule)> both{host};
+      std::vector<int> x(10);
+      const auto ends_it = [](int, int) -> int { throw std::runtime_error{"an operator"}; };
+      auto dropped = kolo::start_allreduce(both, x, ends_it, kolo::ring{});
+    });
+  };
+  CHECK(drops_a_failure_on(kolo::by_kind<kolo::kind::allreduce>{}).find("allreduce #1") != std::string::npos);
+  CHECK(drops_a_failure_on(kolo::by_memory{}).find("allreduce #1") != std::string::npos);
+}
+
 TEST_CASE("composite: its wires number the same ranks") {
   const auto said = on_ranks(2, [](auto& host, complaints&) {
     kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()),

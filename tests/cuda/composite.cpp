@@ -154,5 +154,12 @@ TEST_CASE("composite: NCCL is made anew for those who are left") {
     CHECK(each_says(p, laws::shrinking_without_loss_keeps_all) == all_say(p, ""));
     CHECK(each_says(p, laws::shrinking_leaves_out_who_left) == all_say(p, ""));
     CHECK(each_says(p, laws::shrinking_happens_once) == all_say(p, ""));
+    CHECK(each_says(p, [](auto& both) -> std::string {
+            auto rest = both.shrink();
+            const auto& unsaid = both.second().engine()->unsaid;
+            return rest.first().engine()->unsaid == unsaid && rest.second().engine()->unsaid == unsaid
+                       ? ""
+                       : "what was found is not handed down";
+          }) == all_say(p, ""));
   }
 }

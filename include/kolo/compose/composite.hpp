@@ -199,7 +199,9 @@ class composite {
     requires detail::compose::is_made_from<A, B, Args...>
   explicit composite(communicator<B>& host, Args&&... args)
       : composite{detail::transport::in_the_name_of("composite", [&] { return A(host, std::forward<Args>(args)...); }),
-                  split_off(host)} {}
+                  split_off(host)} {
+    first_.engine()->unsaid = second_.engine()->unsaid = host.engine()->unsaid;
+  }
 
   int rank() const { return second_.rank(); }
   int size() const { return second_.size(); }
@@ -240,6 +242,7 @@ class composite {
       return composite{std::move(first), std::move(second)};
     } else {
       communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
+      rest.engine()->unsaid = second.engine()->unsaid;
       return composite{rest, std::forward<Args>(args)...};
     }
   }
