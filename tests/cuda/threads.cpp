@@ -187,6 +187,31 @@ TEST_CASE("device threads: a fused allreduce ends with the last answer") {
     ends_with_the_last_answer(comm, wrong, s, all);
   });
 }
+TEST_CASE("device threads: what CUDA refuses on one rank is told to all") {
+  for (const char* const call : {"cudaEventRecord", "cudaMemcpyAsync"})
+    for (const bool is_started : {false, true}) {
+      int failed = 0;
+      for (bool has_failed = true; has_failed; ++failed) {
+        std::string said[2];
+        run_on_devices<kolo::cuda::threads_transport>(2, [&](auto& comm) {
+          const kolo::cuda::stream s;
+          tensor<float> x{of_rank(comm.rank(), 100), s};
+          if (comm.rank() == 1) cuda_double::fails = {call, failed};
+          const auto sum = [&] {
+            if (is_started) kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s}).wait();
+            else kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+          };
+          said[comm.rank()] = words_of(sum);
+          if (comm.rank() == 1) has_failed = std::exchange(cuda_double::fails, {}).name.empty();
+          if (said[comm.rank()].empty()) said[comm.rank()] = words_of(sum);
+        });
+        INFO(call << " " << failed << ": " << said[0] << " / " << said[1]);
+        for (const auto& words : said)
+          CHECK((has_failed ? words.find(std::string{call} + ": an error") != std::string::npos : words.empty()));
+      }
+      CHECK(failed > 1);
+    }
+}
 TEST_CASE("device threads: a stream that does not come is a timeout, and those that are left go on") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);

@@ -202,6 +202,16 @@ inline thread_local int device_of_thread = 0;
 inline thread_local cudaError_t last_error = cudaSuccess;
 /// What a call returns that fails; until somebody asks, the runtime keeps it as well.
 inline cudaError_t failing(cudaError_t e) { return last_error = e; }
+/// Which call of this thread fails: the one of this name that comes after so many more.
+struct failing_call {
+  std::string name{};
+  int after = 0;
+};
+inline thread_local failing_call fails;
+inline bool is_to_fail(const char* name) {
+  if (fails.name != name || fails.after-- > 0) return false;
+  return fails = {}, true;
+}
 inline thread_local std::shared_ptr<graph_state> captured;  ///< by this thread, now; see graphs.hpp
 
 /// What must not be called by a thread that captures; the capture is lost then.

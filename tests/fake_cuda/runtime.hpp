@@ -30,7 +30,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = cuda_double::the.devices;
   return cudaSuccess;
 }
-cudaError_t cudaGetDevice(int* device) { return *device = cuda_double::device_of_thread, cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) {
+  if (cuda_double::is_to_fail("cudaGetDevice")) return cuda_double::failing(cudaErrorUnknown);
+  return *device = cuda_double::device_of_thread, cudaSuccess;
+}
 cudaError_t cudaSetDevice(int device) { return cuda_double::device_of_thread = device, cudaSuccess; }
 cudaError_t cudaGetLastError() { return std::exchange(cuda_double::last_error, cudaSuccess); }
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
@@ -83,6 +86,7 @@ cudaError_t cudaFree(void* p) {
 cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_to_fail("cudaHostAlloc")) return failing(cudaErrorUnknown);
   *p = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
   std::memset(*p, 0xd3, bytes);
   ++the.pinned_blocks;
@@ -101,6 +105,7 @@ cudaError_t cudaFreeHost(void* p) {
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_to_fail("cudaPointerGetAttributes")) return failing(cudaErrorUnknown);
   const auto* const found = the.find(p);
   a->type = found ? found->type : the.takes_all_memory ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
   a->device = found ? found->device : the.takes_all_memory ? device_of_thread : -2;
@@ -110,6 +115,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* a, const void* p) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_to_fail("cudaMemcpyAsync")) return failing(cudaErrorUnknown);
   ++the.copies;
   the.put(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
@@ -182,6 +188,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t e) {
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_to_fail("cudaEventRecord")) return failing(cudaErrorUnknown);
   const auto& stream = the.streams.at(s);
   if (stream->capture)
     return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // could be captured, and is not by us

@@ -264,7 +264,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     take_over();
     return taking_back(o, [&] {
       const auto a = advance(o);
-      flush();
+      flush(o);
       if (a == advanced::stuck)
         with_deadline(o, [&](backoff& waiting, const wait_context& s) {
           flight->wait(waiting, s);
@@ -282,7 +282,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     taking_back(o, [&] {
       for (;;) {
         switch (advance(o)) {
-          case advanced::finished: return flush();
+          case advanced::finished: return flush(o);
           case advanced::stuck: with_deadline(o, [&](backoff& p, const wait_context& s) { relax(p, s); }); break;
           case advanced::moved: break;
         }
@@ -306,9 +306,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     if (o.is_point_to_point()) [[unlikely]]
       return run_pair_now(*this, o, work);
     flight->begin(o.now.sequence, o.summary, o.tag);
-    guard(o, [&] { work(o); });
+    guard(o, [&] { work(o), flush(); });
     flight->end(o.now.sequence, o.summary);
-    flush();
   }
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
@@ -323,8 +322,9 @@ struct engine : transport::progress_client, failing<engine<T>> {
     if (!e.newest || e.is_advancing || e.deferred || e.transport.failed()) return transport::progress::none;
     const bool had_reported = e.has_reported;
     try {
-      const auto a = e.advance(*e.newest);
-      e.flush();
+      operation& o = *e.newest;
+      const auto a = e.advance(o);
+      e.flush(o);
       return a == advanced::stuck ? transport::progress::stuck : transport::progress::moved;
     } catch (...) {
       e.deferred = std::current_exception();
@@ -354,6 +354,10 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// No peer may sleep waiting for data that this rank has already sent while it does something else.
   void flush() {
     if constexpr (Flushable<T>) transport.flush();
+  }
+  /// What `o` has put there last goes wrong here, if it does.
+  void flush(operation& o) {
+    if constexpr (Flushable<T>) guard(o, [&] { transport.flush(); });
   }
 
   /// Waits for all started operations: what the transport does by itself must not overtake them.

@@ -183,10 +183,9 @@ template <class Engine, class F>
 void run_pair_now(Engine& e, operation& o, F& work) {
   const auto index = e.flight->begin_pair(o.now.sequence, o.summary, o.peer);
   e.pair_at_work = &o;
-  e.guard(o, [&] { work(o); });
+  e.guard(o, [&] { work(o), e.flush(); });
   e.pair_at_work = nullptr;
   e.flight->end_pair(index);
-  e.flush();
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
