@@ -212,6 +212,21 @@ TEST_CASE("device threads: what CUDA refuses on one rank is told to all") {
       CHECK(failed > 1);
     }
 }
+TEST_CASE("device threads: who waits for another stream leaves a call that is under way on its own") {
+  std::barrier both{2};
+  on_devices({2}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    const kolo::cuda::stream other;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    if (comm.rank() == 0) {
+      request.test();
+      kolo::cuda::wait(comm, {.stream = other});
+    }
+    both.arrive_and_wait();
+    request.wait();
+    expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
+  });
+}
 TEST_CASE("device threads: a stream that does not come is a timeout, and those that are left go on") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);

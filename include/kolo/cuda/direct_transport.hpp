@@ -84,8 +84,10 @@ class direct_transport : public PeerMemory::base_transport {
   /// not what is on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
+    const cudaStream_t of_call = work_.stream();  // one that is under way goes on there
     begin(o);
     flush();
+    work_.divert(of_call);
     detail::cuda::wait_for_stream(*this,
                                   {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
                                   detail::cuda::its_end, [this] { return work_.has_passed(); });

@@ -24,6 +24,7 @@ class work_stream {
     return kolo::cuda::stream_executor<Batch>{*copy_batch_};
   }
   int device() const { return device_; }  ///< -1 before the first call
+  cudaStream_t stream() const { return copy_batch_->stream; }
   bool is_moved_from() const { return !copy_batch_; }
 
   /// Why these views cannot be taken; empty: they can. Of views with many runs the first and the last are looked at.

@@ -90,7 +90,10 @@ class basic_transport : public detail::cuda::nccl_comm {
   /// ends it, and NCCL's work.
   void wait() { wait(options{}); }
   void wait(const options& o) {
+    const cudaStream_t of_call = work_.stream();  // one that is under way goes on there
     begin(o);
+    work_.flush();
+    work_.divert(of_call);
     wait_for_stream();
   }
 
