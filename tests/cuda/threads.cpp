@@ -188,7 +188,7 @@ TEST_CASE("device threads: a fused allreduce ends with the last answer") {
   });
 }
 TEST_CASE("device threads: what CUDA refuses on one rank is told to all") {
-  for (const char* const call : {"cudaEventRecord", "cudaMemcpyAsync"})
+  for (const char* const call : {"cudaEventRecord", "cudaMemcpyAsync", "cudaGetDevice", "cudaPointerGetAttributes"})
     for (const bool is_started : {false, true}) {
       int failed = 0;
       for (bool has_failed = true; has_failed; ++failed) {

@@ -54,8 +54,16 @@ void check_elements(engine<T>& e, const collective_args& args) {
     if (args.compute.wire_bytes > e.transport.slot_bytes()) [[unlikely]]
       e.refuse(args.operation(), core::text_of({"an element is larger than a slot of this transport, which is ",
                                                 e.transport.slot_bytes(), " bytes long"}));
-  if constexpr (RefusesCalls<T>)
-    if (const std::string why = e.transport.refusal(args); !why.empty()) e.refuse(args.operation(), why);
+  if constexpr (RefusesCalls<T>) {
+    std::string why;
+    try {
+      why = e.transport.refusal(args);
+    } catch (const error& x) {
+      e.pass_on(std::string_view{x.cause().text});
+      throw;
+    }
+    if (!why.empty()) e.refuse(args.operation(), why);
+  }
 }
 
 /// Prepares a call that is not among the recent ones.
