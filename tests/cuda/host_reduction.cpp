@@ -4,6 +4,7 @@
 #include "fake_cuda/runtime.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 
 #include <kolo/cuda/host_reduction.hpp>
 
@@ -69,6 +70,46 @@ TEST_CASE("host_reduction: an operator that only the host can call") {
     expect_same(wrong, "the largest", comm.rank(), x.values(), of_rank(2, 2000));
   });
   CHECK(wrong.text() == "");
+}
+
+TEST_CASE("host_reduction: it works on the device that is current when it is called") {
+  cuda_double::the.takes_all_memory = false;
+  cuda_double::the.devices = 2;
+  complaints wrong;
+  kolo::threads::run(
+      2,
+      [&](auto& comm) {
+        kolo::cuda::host_reduction by_host{comm};
+        kolo::cuda::set_device(comm.rank());
+        const kolo::cuda::stream s;
+        tensor<float> x{of_rank(comm.rank(), 100), s};
+        wrong.expect(words_of([&] { by_host.allreduce(x.view(), kolo::sum, {.stream = s}); }).empty(), "refused");
+        expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
+      },
+      impatient(usual_slot));
+  cuda_double::the.devices = 1;
+  CHECK(wrong.text() == "");
+}
+
+TEST_CASE("host_reduction: what CUDA refuses on one rank is told to all") {
+  for (const char* const call : {"cudaHostAlloc", "cudaMemcpyAsync", "cudaEventRecord"}) {
+    int failed = 0;
+    for (bool has_failed = true; has_failed; ++failed) {
+      std::string said[2];
+      on_devices(2, [&](auto& comm, auto& by_host, cudaStream_t s) {
+        tensor<float> x{of_rank(comm.rank(), 3000), s};
+        if (comm.rank() == 1) cuda_double::fails = {call, failed};
+        const auto sum = [&] { by_host.allreduce(x.view(), kolo::sum, {.stream = s}); };
+        said[comm.rank()] = words_of(sum);
+        if (comm.rank() == 1) has_failed = std::exchange(cuda_double::fails, {}).name.empty();
+        if (said[comm.rank()].empty()) said[comm.rank()] = words_of(sum);
+      });
+      INFO(call << " " << failed << ": " << said[0] << " / " << said[1]);
+      for (const auto& words : said)
+        CHECK((has_failed ? words.find(std::string{call} + ": an error") != std::string::npos : words.empty()));
+    }
+    CHECK(failed > 1);
+  }
 }
 
 TEST_CASE("host_reduction: a stream that does not come to it is told to all") {

@@ -6,6 +6,7 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/runtime.hpp>
+#include <kolo/transport/small_exchange.hpp>
 #include <kolo/view/device.hpp>
 
 #include <algorithm>
@@ -45,37 +46,45 @@ class host_reduction {
     const std::size_t piece = std::max<std::size_t>(piece_bytes_ / sizeof(T), 1),
                       pieces = (x.size() + piece - 1) / piece;
     const auto of = [&](std::size_t k) { return x.subspan(k * piece, std::min(piece, x.size() - k * piece)); };
+    const auto alone = [&](auto f) { detail::transport::telling_others(comm_->transport(), "allreduce", f); };
     const auto fetch = [&](std::size_t k) {
       slot& s = slots_[k % 2];
       copy(s.at_least(std::max(piece_bytes_, sizeof(T))), of(k).data(), of(k).size() * sizeof(T), o.stream);
-      s.has_come.record(o.stream);
+      s.has_come->record(o.stream);
     };
     typename C::options its{};
     its.timeout = o.timeout;
-    if (last_) last_->hold_back(o.stream);  // another stream may still read there
+    alone([&] {
+      if (last_) last_->hold_back(o.stream);  // another stream may still read there
+    });
     if (pieces == 0) kolo::allreduce(*comm_, std::span<T>{}, op, algorithm, its);
     for (std::size_t k = 0; k < pieces; ++k) {
-      if (k == 0) fetch(0);
-      if (k + 1 < pieces) fetch(k + 1);  // behind the way back of the one before: they share a stream
       slot& s = slots_[k % 2];
-      wait_for(s.has_come, o);
+      alone([&] {
+        if (k == 0) fetch(0);
+        if (k + 1 < pieces) fetch(k + 1);  // behind the way back of the one before: they share a stream
+        wait_for(*s.has_come, o);
+      });
       kolo::allreduce(*comm_, std::span<T>{reinterpret_cast<T*>(s.memory.get()), of(k).size()}, op, algorithm, its);
-      copy(of(k).data(), s.memory.get(), of(k).size() * sizeof(T), o.stream);
+      alone([&] { copy(of(k).data(), s.memory.get(), of(k).size() * sizeof(T), o.stream); });
     }
-    if (!last_) last_.emplace();
-    last_->record(o.stream);
+    alone([&] {
+      if (!last_) last_.emplace();
+      last_->record(o.stream);
+    });
   }
 
  private:
   struct slot {
     pinned_memory memory{};
     std::size_t bytes = 0;
-    event has_come{};
+    std::optional<event> has_come{};  ///< of the device of the first call
 
     std::byte* at_least(std::size_t wanted) {
       if (wanted > bytes) {
         memory = allocate_pinned(wanted);
         bytes = wanted;
+        has_come.emplace();
       }
       return memory.get();
     }
