@@ -277,8 +277,8 @@ class direct_transport : public PeerMemory::base_transport {
     return s;
   }
   void revoke() noexcept {
-    if (peer_exchange_.is_awaiting()) peer_exchange_.revoke(*this, work_.use());
     try {
+      if (peer_exchange_.is_awaiting()) peer_exchange_.revoke(*this, work_.use());
       work_.flush();  // as long as the stream is known to be there
     } catch (...) {   // the device has failed as well
     }

@@ -181,17 +181,19 @@ class dump_on {
     action.sa_handler = detail::observe::dump_at_signal;
     action.sa_flags = SA_RESTART;
     if (::sigaction(signal, &action, nullptr) == 0) return;
-    entry_->store(nullptr);
+    leave();
     throw error{errc::system, "handling signal " + std::to_string(signal) + ": " + std::strerror(errno)};
   }
   dump_on(const dump_on&) = delete;
   dump_on& operator=(const dump_on&) = delete;
-  ~dump_on() {
+  ~dump_on() { leave(); }
+
+ private:
+  void leave() {
     entry_->store(nullptr);
     while (detail::observe::dumps_running.load() > 0) KOLO_PAUSE();
   }
 
- private:
   std::unique_ptr<const detail::observe::dump_target> target_;
   std::atomic<const detail::observe::dump_target*>* entry_ = nullptr;
 };
