@@ -102,7 +102,8 @@ strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tens
     extents[i] = theirs < 0 ? 1 : tensor.shape[theirs];
     strides[i] = theirs < 0 || tensor.strides == nullptr ? dense : tensor.strides[theirs];
     if (extents[i] < 0) detail::adapt::refuse_dlpack("has a negative extent");
-    dense *= extents[i];
+    if (__builtin_mul_overflow(dense, extents[i], &dense))
+      detail::adapt::refuse_dlpack("has more elements than can be counted");
     shares = shares || (strides[i] == 0 && extents[i] > 1);
   }
   if (!std::is_const_v<T> && shares && dense > 0)
@@ -142,7 +143,8 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
   std::int64_t holds = 1;
   for (const std::int64_t extent : all->shape) {
     if (extent < 0) detail::adapt::refuse_dlpack("is to have a negative extent");
-    holds *= extent;
+    if (__builtin_mul_overflow(holds, extent, &holds))
+      detail::adapt::refuse_dlpack("is to have more elements than can be counted");
   }
   if (holds != count)
     detail::adapt::refuse_dlpack("is to have a shape of " + std::to_string(holds) + " elements, and there are " +

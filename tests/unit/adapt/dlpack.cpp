@@ -111,6 +111,7 @@ TEST_CASE("a vector goes out as a tensor, and lives until that is deleted", "[dl
   CHECK(alive.use_count() == 1);
   CHECK_THROWS_AS(to_dlpack(std::vector<float>(6), {2, 2}), error);
   CHECK_THROWS_AS(to_dlpack(std::vector<float>(6), {-2, -3}), error);
+  CHECK_THROWS_AS(to_dlpack(std::vector<float>{}, {std::int64_t{1} << 32, std::int64_t{1} << 32}), error);
 }
 
 TEST_CASE("element types and places keep their meaning on the way out", "[dlpack]") {
