@@ -47,6 +47,7 @@ TEST_CASE("a transposed gradient and gaps are refused, by name") {
   REQUIRE(contains(said([&] { eigen_parameter{weight.topRows(2), gradient.topRows(2), "top"}; }), "top has gaps"));
   REQUIRE(contains(said([&] { eigen_parameter{weight.row(1), gradient.row(1), "row"}; }), "row has gaps"));
   REQUIRE(said([&] { eigen_parameter{weight, gradient, "weight"}; }).empty());
+  REQUIRE(said([&] { eigen_parameter{weight.block(0, 1, 2, 1), gradient.block(0, 1, 2, 1), "column"}; }).empty());
 }
 
 TEST_CASE("ranks train matrices on averaged gradients") {
