@@ -93,7 +93,7 @@ class process_group : public ::c10d::ProcessGroup {
     const at::Tensor& all = only("reduce", t);
     return start(operation::REDUCE, "reduce", t, {t}, o.timeout,
                  [all, root = root_of(o), by = combination_of("reduce", o.reduceOp, all)](Comm& c, const options& how) {
-                   const at::Tensor in = by(all).contiguous();
+                   const at::Tensor in = flattened(by(all));
                    if (c.rank() != root)
                      return kolo::reduce(c, elements_of(in), elements{nullptr, 0, type_of(in)}, by.op, root, how);
                    on_elements(all, [&](const auto& out) { kolo::reduce(c, elements_of(in), out, by.op, root, how); });
@@ -131,7 +131,7 @@ class process_group : public ::c10d::ProcessGroup {
     check_overlap("_allgather_base", in, out, rank_ * in.numel());
     return start(operation::_ALLGATHER_BASE, "_all_gather_base", {in}, {{out}}, o.timeout,
                  [in, out](Comm& c, const options& how) {
-                   const at::Tensor mine = in.contiguous();
+                   const at::Tensor mine = flattened(in);
                    on_elements(out, [&](const auto& x) { kolo::allgather(c, elements_of(mine), x, how); });
                  });
   }
@@ -187,7 +187,7 @@ class process_group : public ::c10d::ProcessGroup {
     check_overlap("_reduce_scatter_base", out, in, rank_ * out.numel());
     return start(operation::_REDUCE_SCATTER_BASE, "_reduce_scatter_base", {in}, {{out}}, o.timeout,
                  [in, out, by = combination_of("_reduce_scatter_base", o.reduceOp, in)](Comm& c, const options& how) {
-                   const at::Tensor from = by(in).contiguous();
+                   const at::Tensor from = flattened(by(in));
                    on_elements(out, [&](const auto& x) { kolo::reduce_scatter(c, elements_of(from), x, by.op, how); });
                  });
   }
@@ -208,7 +208,7 @@ class process_group : public ::c10d::ProcessGroup {
     check_overlap("alltoall_base", out, in, -1);
     return start(operation::ALLTOALL_BASE, "all_to_all", {in}, {{out}}, o.timeout,
                  [in, out, send = counts(in, in_rows), receive = counts(out, out_rows)](Comm& c, const options& how) {
-                   const at::Tensor from = in.contiguous();
+                   const at::Tensor from = flattened(in);
                    on_elements(out,
                                [&](const auto& x) { kolo::alltoall(c, elements_of(from), x, send, receive, how); });
                  });

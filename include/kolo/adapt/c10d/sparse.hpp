@@ -16,7 +16,7 @@ template <class Comm>
 void sum_sparse(Comm& c, at::Tensor t, const typename Comm::options& how) {
   const at::Tensor mine = t.coalesce();
   const at::Tensor where = mine.indices().t().contiguous(),
-                   what = mine.values().contiguous();  // (n, dimensions), (n, ...)
+                   what = flattened(mine.values());  // (n, dimensions), (n, ...)
   const std::int64_t n = mine._nnz();
   std::vector<std::int64_t> all(static_cast<std::size_t>(c.size()));
   kolo::allgather(c, std::span{&n, 1}, all, how);

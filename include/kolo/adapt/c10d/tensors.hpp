@@ -113,6 +113,9 @@ inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t,
   return counts;
 }
 
+/// Its elements side by side, as they count: where they lie if they lie so, else in a copy.
+inline at::Tensor flattened(const at::Tensor& t) { return t.resolve_conj().resolve_neg().contiguous(); }
+
 /// Of a tensor without gaps.
 inline elements<> elements_of(const at::Tensor& t) {
   const auto n = static_cast<std::size_t>(t.numel());
@@ -124,7 +127,7 @@ inline elements<> elements_of(const at::Tensor& t) {
 /// f(elements), where they lie if they lie side by side, else in a copy that becomes the tensor afterwards.
 template <class F>
 void on_elements(const at::Tensor& t, F f) {
-  const at::Tensor flat = t.contiguous();
+  const at::Tensor flat = flattened(t);
   f(elements_of(flat));
   if (!flat.is_same(t)) t.copy_(flat);
 }
@@ -134,7 +137,7 @@ class bytes_of {
  public:
   explicit bytes_of(tensors all) : all_{std::move(all)} {
     for (const auto& t : all_) {
-      flat_.push_back(t.contiguous());
+      flat_.push_back(flattened(t));
       parts_.emplace_back(static_cast<std::byte*>(flat_.back().data_ptr()), flat_.back().nbytes());
     }
   }
