@@ -121,6 +121,50 @@ def sent(r, p):
         dist.send(full(float(r), 1), 0)
 
 
+class Busy(dist.Store):
+    """Refuses the first message, once."""
+
+    def __init__(self, store):
+        super().__init__()
+        self.store, self.is_busy = store, True
+
+    def set(self, key, value):
+        if "message" in key and self.is_busy:
+            self.is_busy = False
+            raise RuntimeError("the store is busy")
+        self.store.set(key, value)
+
+    def get(self, key):
+        return self.store.get(key)
+
+    def add(self, key, n):
+        return self.store.add(key, n)
+
+    def check(self, keys):
+        return self.store.num_keys() and self.store.check(keys)
+
+    def wait(self, keys, timeout=None):
+        self.store.wait(keys)
+
+    def deleteKey(self, key):
+        return self.store.delete_key(key)
+
+
+def sent_again(r, p):
+    """What the store has refused was not sent, and the next message comes."""
+    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+    its = Busy(store) if r == 0 else store  # Python's part of it has to live
+    group = kolo_c10d.make(its, r, p, datetime.timedelta(seconds=10))
+    t = full(7.0 if r == 0 else 0.0)
+    if r == 0:
+        refused("busy", lambda: group.send([t], 1, 0).wait())
+        group.send([t], 1, 0).wait()
+    elif r == 1:
+        group.recv([t], 0, 0).wait()
+        same(t, full(7.0))
+    dist.barrier()
+
+
 def asynchronous(r, p):
     under_way = [dist.all_reduce(full(float(r), 1000), async_op=True) for _ in range(20)]
     for work in under_way:
@@ -257,7 +301,7 @@ def optimizers(r, p):
 
 
 def well(r, p):
-    for part in (combined, moved, coalesced, sent, asynchronous, chained, monitored, subgroups, refusals, optimizers):
+    for part in (combined, moved, coalesced, sent, sent_again, asynchronous, chained, monitored, subgroups, refusals, optimizers):
         part(r, p)
         dist.barrier()
     dist.destroy_process_group()

@@ -85,12 +85,12 @@ class messages : public std::enable_shared_from_this<messages> {
 
   /// The tensor is in the store when this returns.
   void send(const at::Tensor& t, int to, int tag) {
-    const at::Tensor flat = t.contiguous();
+    const at::Tensor flat = flattened(t);
     const auto* const bytes = static_cast<const std::uint8_t*>(flat.data_ptr());
-    std::unique_lock lock{mutex_};
-    const auto its_key = key(rank_, to, tag, sent_[{to, tag}]++);
-    lock.unlock();
-    store_->set(its_key, {bytes, bytes + flat.nbytes()});
+    const std::lock_guard lock{sending_};
+    auto& number = sent_[{to, tag}];
+    store_->set(key(rank_, to, tag, number), {bytes, bytes + flat.nbytes()});
+    ++number;  // where it is not there, the next one is awaited under this number
   }
   void receive(c10::intrusive_ptr<receipt> one) {
     {
@@ -161,7 +161,7 @@ class messages : public std::enable_shared_from_this<messages> {
   c10::intrusive_ptr<::c10d::Store> store_;
   int rank_, size_;
   std::map<std::pair<int, int>, std::uint64_t> sent_{}, taken_{};  ///< by peer and tag
-  std::mutex mutex_{};
+  std::mutex mutex_{}, sending_{};
   std::condition_variable changed_{};
   receipts waiting_{};
   bool is_closed_ = false;
