@@ -79,7 +79,7 @@ class watchdog {
       : thread_{[guard = detail::observe::stall_detector{detail::transport::recorders_of(comm.engine()->transport,
                                                                                          comm.engine()->flight),
                                                          comm.rank(), longest},
-                 say,
+                 say = std::move(say),
                  pause = std::clamp<std::chrono::nanoseconds>(longest / 4, std::chrono::milliseconds{1},
                                                               std::chrono::seconds{1})](std::stop_token stop) mutable {
           std::mutex alone;
