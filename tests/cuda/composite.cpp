@@ -156,8 +156,8 @@ TEST_CASE("composite: NCCL is made anew for those who are left") {
     CHECK(each_says(p, laws::shrinking_happens_once) == all_say(p, ""));
     CHECK(each_says(p, [](auto& both) -> std::string {
             auto rest = both.shrink();
-            const auto& unsaid = both.second().engine()->unsaid;
-            return rest.first().engine()->unsaid == unsaid && rest.second().engine()->unsaid == unsaid
+            const auto& unreported = both.second().engine()->unreported;
+            return rest.first().engine()->unreported == unreported && rest.second().engine()->unreported == unreported
                        ? ""
                        : "what was found is not handed down";
           }) == all_say(p, ""));

@@ -200,7 +200,7 @@ class composite {
   explicit composite(communicator<B>& host, Args&&... args)
       : composite{detail::transport::in_the_name_of("composite", [&] { return A(host, std::forward<Args>(args)...); }),
                   split_off(host)} {
-    first_.engine()->unsaid = second_.engine()->unsaid = host.engine()->unsaid;
+    first_.engine()->unreported = second_.engine()->unreported = host.engine()->unreported;
   }
 
   int rank() const { return second_.rank(); }
@@ -242,7 +242,7 @@ class composite {
       return composite{std::move(first), std::move(second)};
     } else {
       communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
-      rest.engine()->unsaid = second.engine()->unsaid;
+      rest.engine()->unreported = second.engine()->unreported;
       return composite{rest, std::forward<Args>(args)...};
     }
   }

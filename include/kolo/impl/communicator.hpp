@@ -16,16 +16,16 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::execute {
 template <class T, class U>
-void share_unsaid(engine<T>& made, communicator<U>& host) {
-  made.unsaid = host.engine()->unsaid;
+void share_unreported(engine<T>& made, communicator<U>& host) {
+  if (host.engine()) made.unreported = host.engine()->unreported;
 }
 template <class T>
-void share_unsaid(engine<T>&, const auto&) {}
+void share_unreported(engine<T>&, const auto&) {}
 
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
   auto made = core::shared<engine<T>>(std::forward<Args>(args)...);
-  (share_unsaid(*made, args), ...);
+  (share_unreported(*made, args), ...);
   return made;
 }
 }  // namespace detail::execute
