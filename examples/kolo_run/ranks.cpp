@@ -43,7 +43,9 @@ struct rank_process {
 void write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(to, text.data(), text.size());
-    if (n < 0 && errno != EINTR) return;
+    pollfd room{to, POLLOUT, 0};
+    if (n < 0 && errno == EAGAIN) ::poll(&room, 1, -1);  // the flag belongs to the open file, which others share
+    else if (n < 0 && errno != EINTR) return;
     if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
   }
 }
@@ -69,6 +71,7 @@ class job {
 
  private:
   void watch_signals() {
+    ::signal(SIGCHLD, SIG_DFL);  // ignored, as a parent may have left it, ranks would end unseen
     sigset_t watched;
     ::sigemptyset(&watched);
     ::sigaddset(&watched, SIGCHLD);
@@ -109,6 +112,7 @@ class job {
                                       {"KOLO_LOCAL_SIZE", size},
                                       {"KOLO_JOB", name_}})
       ::setenv(name, value.c_str(), 1);
+    for (const char* const name : {"KOLO_NODE_RANK", "KOLO_NODE_COUNT"}) ::unsetenv(name);  // all are here
     std::vector<char*> arguments;
     for (const std::string& word : settings_.command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -208,6 +212,7 @@ class job {
       else return close(r, s);
       if (s.line.size() > 1 << 20) break;
     }
+    if (s.line.size() > 1 << 20 && s.line.find('\n') == s.line.npos) s.line += '\n';  // the longest line
     write_lines(r, s, s.line.rfind('\n') + 1);
   }
   void write_lines(int r, stream& s, std::size_t end) {

@@ -29,6 +29,24 @@ expect 64 "$run" --nonsense true
 expect 5 timeout 60 "$run" -n 3 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || exit 5; sleep 1000'
 says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
 
+# Whatever it inherits: an ignored SIGCHLD, the names of nodes, a standard output that does not block.
+expect 0 timeout 60 python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' "$run" -n 2 true
+expect 0 env KOLO_NODE_RANK=1 KOLO_NODE_COUNT=2 "$run" -n 1 bash -c 'echo "node ${KOLO_NODE_RANK-none} of ${KOLO_NODE_COUNT-none}"'
+says "[0] node none of none"
+python3 - "$run" << 'END'
+import os, subprocess, sys
+here, there = os.pipe()
+os.set_blocking(there, False)
+job = subprocess.Popen([sys.argv[1], "-n", "1", "seq", "100000"], stdout=there)
+os.close(there)
+lines = sum(1 for _ in os.fdopen(here))
+if (lines, job.wait()) != (100000, 0):
+    sys.exit(f"{lines} of 100000 lines came")
+END
+# A line is not kept for ever.
+expect 0 "$run" -n 1 head -c 5000000 /dev/zero
+[ "$(wc -l < "$work/out")" -ge 4 ] || { echo "5 MB without an end were kept until the end"; exit 1; }
+
 # A signal reaches all ranks, once all have said that they wait for it. One that comes just before a shell's `read` is seen at the end of that.
 mkfifo "$work/ready" "$work/never"
 exec 5<> "$work/ready"

@@ -11,14 +11,19 @@
 
 namespace kolo::inline KOLO_ABI::detail::collective {
 
+inline constexpr const char* uncountable_bytes = "the view has more bytes than can be counted";
+
 /// Makes the checks that the types of a call would make at compile time.
 template <kind K, class C, class Call>
 kernel untyped_kernel(C& comm, const Call& c) {
   const std::size_t bytes = c.in.element_bytes();
   require(comm, K, bytes > 0, "an element has no bytes: name its type, or how many it has");
+  const auto can_be_counted = [bytes](const auto& view) { return view.size() <= SIZE_MAX / bytes; };
+  require(comm, K, can_be_counted(c.in), uncountable_bytes);
   if constexpr (UntypedView<decltype(c.out)>)
     require(comm, K, c.in.type() == c.out.type() && bytes == c.out.element_bytes(),
             "in and out have elements of different types");
+  if constexpr (UntypedView<decltype(c.out)>) require(comm, K, can_be_counted(c.out), uncountable_bytes);
   if constexpr (std::same_as<decltype(c.op), execute::none>) {
     return {.element_bytes = bytes, .wire_bytes = bytes};
   } else {

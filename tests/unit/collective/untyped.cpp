@@ -227,6 +227,8 @@ TEST_CASE("what types would not compile is refused") {
   CHECK(says(refused(untyped(x), untyped(y), reduction::bit_and), "not defined on elements of this type"));
   const elements nothing{x.data(), 4, std::size_t{0}};
   CHECK(says(sentence([&](auto& comm) { kolo::broadcast(comm, nothing, 0); }), "an element has no bytes"));
+  const elements many{x.data(), std::size_t{1} << 60, std::size_t{16}};
+  CHECK(says(sentence([&](auto& comm) { kolo::broadcast(comm, many, 0); }), "more bytes than can be counted"));
   const kolo::block_function by{8, &compose, false};
   CHECK(says(refused(opaque, opaque, kolo::by_kernel{by.kernel()}), "the kernel combines elements of another size"));
   CHECK(says(refused(opaque, opaque, kolo::by_kernel{kolo::kernel{.element_bytes = 4}}), "or none"));
