@@ -9,7 +9,8 @@ namespace kolo::inline KOLO_ABI {
 /// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
 /// After   as the kind says.
 /// Cost    allgather: q rounds, (p-1)/p n bytes in all; without the usual rotation at the end, since ranges of blocks
-///         are circular. alltoall: q rounds of at most n/2 bytes, n/2 q in all for powers of two; p blocks of scratch.
+///         are circular. alltoall: q rounds of at most n/2 bytes, n/2 q in all for powers of two; p blocks of scratch;
+///         equal parts only.
 /// Order   nothing is combined.
 /// Errors  alltoall: invalid_argument for ragged parts, which are handed on by ranks that do not know how long they
 ///         are.

@@ -19,11 +19,11 @@ struct circulant;
 ///         allreduce: a reduce_scatter of n bytes among m ranks, an allreduce of n/m among N, an allgather of n among
 ///         m. reduce, broadcast: one of n/m among N, n among m on both sides, at the root by a tree of ceil(lg m)
 ///         rounds. reduce_scatter, allgather: one of n among m and one of n/m among N. All of them: t rounds of n for
-///         those who are spoken for, before and after what they take part in; with parts, t short rounds in their place
-///         on the side of the parts, and m-1 more where runs differ. gather, scatter, barrier: one among N, on one
-///         lane, and trees inside, of ceil(lg s) rounds. A root that does not speak for its run: one round more.
-///         alltoall, on all lanes: (s-1) + (N-1) messages, n bytes inside and n between; where nodes differ Between's
-///         among all ranks.
+///         ranks without a lane, to and from one that has it; with parts, t short rounds in their place on the side of
+///         the parts, and m-1 more where runs differ. gather, scatter, barrier: one among N, on one lane, and trees
+///         inside, of ceil(lg s) rounds. A root that is not its run's leader: one round more. alltoall, on all lanes,
+///         of equal parts: (s-1) + (N-1) messages, n bytes inside and n between; where nodes differ Between's among all
+///         ranks.
 /// Order   the order of the ranks, if both families keep it; then a reduce whose root is not in the first node takes
 ///         one round more.
 /// Errors  supports only the sizes that the nodes hold. Where nodes or runs differ, or a schedule is folded (see
