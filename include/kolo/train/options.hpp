@@ -23,7 +23,7 @@ enum class uneven {
 
 /// Options of an optimizer: how gradients are put into buckets, when they are exchanged, how they are treated.
 struct optimizer_options {
-  std::size_t bucket_bytes = 0;  ///< no bucket of several tensors is longer; 0: chosen by the cost model (train/buckets.hpp)
+  std::size_t bucket_bytes = 0;  ///< no bucket of several tensors is longer; 0: by the cost model (buckets.hpp)
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
   /// Backward passes of a step, whose gradients add up in place; an average is of the passes as well
   int passes = 1;
