@@ -60,9 +60,10 @@ class flight_writer {
   /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
   void progress(const transport::flight_entry& n) {
     say(name(n.summary.what()), " #", number(n.sequence));
-    if (n.has_ended || n.peer < 0) return;
+    if (n.has_ended || !n.waits()) return;
     if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
-    say(", waiting for rank ", number(static_cast<std::uint64_t>(n.peer)));
+    say(", waiting");
+    if (n.peer >= 0) say(" for rank ", number(static_cast<std::uint64_t>(n.peer)));
     if (n.waits_since > 0) say(" for "), seconds((n.failed > 0 ? n.failed : now_) - n.waits_since);
   }
 

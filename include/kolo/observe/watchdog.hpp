@@ -27,7 +27,7 @@ class stall_detector {
     if (n.sequence == 0 || n.has_ended || n.failed > 0) return {};
     if (n.sequence != last_.sequence || n.with != last_.with || n.summary.word() != last_.summary.word())
       last_ = n, since_ = now, has_reported_ = false;
-    if (has_reported_ || n.peer < 0 || now - since_ < longest_) return {};
+    if (has_reported_ || !n.waits() || now - since_ < longest_) return {};
     has_reported_ = true;
     return sentence(n);
   }

@@ -55,6 +55,8 @@ struct flight_entry {
   std::int64_t waits_since = 0;  ///< when it first read the clock
   std::int64_t failed = 0;       ///< when its communicator failed; it does not wait any more
   std::int32_t with = -1;        ///< of a point-to-point operation: the other rank
+  /// Whether it waits: for a rank, or in a call of the transport's own, such as MPI's.
+  bool waits() const { return peer >= 0 || waits_since > 0; }
 };
 
 /// One rank writes, any rank reads: the writer may be in the middle of a write, or write nonsense, so no value read is

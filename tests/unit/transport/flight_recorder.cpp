@@ -267,6 +267,21 @@ TEST_CASE("nor does a started call that an exception destroyed, or whose communi
   }
 }
 
+TEST_CASE("a rank that waits in a call of the transport's own, for nobody in particular, is said to wait") {
+  const auto mine = std::make_shared<kolo::detail::transport::flight_recorder>();
+  mine->begin(1, {}, 7);
+  kolo::detail::observe::stall_detector guard{{mine, nullptr}, 0, 1s};
+  const kolo::backoff::clock::time_point start{24h * 365};
+  CHECK(guard.poll(start).empty());
+  CHECK(guard.poll(start + 2s).empty());  // it computes
+  kolo::backoff p;
+  p.since = start;
+  mine->wait(p, {.operation = "allreduce", .sequence = 1, .round = 0});
+  const auto said = guard.poll(start + 3s);
+  INFO(said);
+  CHECK(has(said, "#1, round 0, waiting for "));
+}
+
 TEST_CASE("a watchdog says once who waits for whom") {
   std::atomic<int> said{0};
   std::string text;
