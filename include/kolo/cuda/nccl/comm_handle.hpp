@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 
 constexpr bool is_fine(ncclResult_t r) { return r == ncclSuccess || r == ncclInProgress; }
 
-/// NCCL's words for what went wrong; `comm` may be null.
+/// NCCL's description of an error; `comm` may be null.
 inline std::string words_for(const char* call, ncclResult_t r, ncclComm_t comm) {
   std::string message = std::string{call} + ": " + ncclGetErrorString(r);
   const char* const last = ncclGetLastError(comm);
@@ -29,11 +29,11 @@ inline ncclConfig_t without_blocking() {
   return config;
 }
 
-/// A graph that a plan launches, as long as the communicator lives: empty afterwards.
+/// A graph that a plan launches, valid while the communicator lives: empty afterwards.
 using kept_graph = std::shared_ptr<std::optional<kolo::cuda::graph>>;
 
-/// One of NCCL's communicators: ours, aborted unless it was destroyed; or somebody else's, and left alone. NCCL's end
-/// waits for graphs that hold calls of the communicator, so they end first.
+/// An NCCL communicator: our own, aborted unless it was destroyed; or the caller's, and left alone. NCCL's destruction
+/// waits for graphs that hold calls of the communicator, so they are destroyed first.
 class handle {
  public:
   handle() = default;
@@ -52,7 +52,8 @@ class handle {
     end_graphs();
     if (ncclComm_t c = std::exchange(comm_, nullptr); c && is_ours_) static_cast<void>(ncclCommAbort(c));
   }
-  /// What comes before `destroy`, which would wait without end for what others have to do: goes on by itself.
+  /// Called before `destroy`, which would wait for other ranks without a limit; NCCL progresses the finalization by
+  /// itself.
   ncclResult_t finalize() noexcept {
     end_graphs();
     return ncclCommFinalize(comm_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks over NCCL hear of each other's failures: through the host communicator that they were made from, where
-// there is one.
+// How ranks over NCCL notify each other of failures: over the host communicator that they were made from, if there is
+// one.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// What NCCL itself does not have: a word from rank to rank on the host. Its members are those of a Transport.
+/// Messages between hosts, which NCCL does not have. The members are those of a Transport.
 class failure_channel {
  public:
   virtual ~failure_channel() = default;
@@ -24,17 +24,17 @@ class failure_channel {
   virtual void relax(backoff&, const wait_context&) = 0;
   virtual void check(backoff&, const wait_context&) = 0;
   virtual placement place() const = 0;
-  /// Rank 0's bytes to all; false: there is no way.
+  /// Rank 0's bytes to all ranks; false if there is no host communicator.
   virtual bool broadcast(std::span<char>, std::chrono::nanoseconds timeout) = 0;
-  /// Of each rank the number of its node.
+  /// The node number of each rank.
   virtual void find_nodes(std::span<int> of_each, std::chrono::nanoseconds timeout) = 0;
-  /// Do all ranks call the same? Throws `mismatch`; where there is no way, nothing is asked.
+  /// Throws `mismatch` unless all ranks make the same call; compares nothing without a host communicator.
   virtual void compare(const char* call, const execute::call_signature& mine, std::chrono::nanoseconds timeout) = 0;
-  /// Null: there is no way.
+  /// Null if there is no host communicator.
   virtual std::unique_ptr<failure_channel> split(int color, int key) = 0;
 };
 
-/// A communicator of its own over the ranks of a host's, so that each of the two may fail alone.
+/// A communicator of its own over the ranks of the host's, so that either may fail without the other.
 template <Transport T>
 class host_failure_channel final : public failure_channel {
  public:
@@ -69,7 +69,8 @@ class host_failure_channel final : public failure_channel {
   communicator<T> own_;
 };
 
-/// Where an ncclComm_t is all there is: a rank knows of its own failures only, and the others come to their deadlines.
+/// Without a host communicator, over a bare ncclComm_t: a rank knows only its own failures; others run into their
+/// deadlines.
 class local_failure_channel final : public failure_channel {
  public:
   local_failure_channel(int rank, int size) : rank_{rank}, size_{size} {}
@@ -90,7 +91,7 @@ class local_failure_channel final : public failure_channel {
       throw error{
           fail(failure_from(s, errc::timeout, rank_, now - p.since, "what is awaited has not come within the time"))};
   }
-  placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not say
+  placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not tell
   bool broadcast(std::span<char>, std::chrono::nanoseconds) override { return false; }
   void find_nodes(std::span<int> of_each, std::chrono::nanoseconds) override {
     std::iota(of_each.begin(), of_each.end(), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo over NCCL: the communicator for device views, with NCCL's own collectives beside ours. Programs include
-// nccl.cuh, which has the kernels as well.
+// kolo over NCCL: the communicator for device views, which also runs NCCL's own collectives. Programs include nccl.cuh,
+// which adds the kernels.
 #pragma once
 
 #include <kolo/cuda/nccl/transport.hpp>
@@ -13,22 +13,23 @@ static_assert(MessageTransport<transport> && !SlotTransport<transport>);
 /// `kolo::cuda::set_device(host.local_rank()); kolo::nccl::communicator comm{host};`, then all collectives of device
 /// views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
 ///
-/// Where no algorithm is named, NCCL's own collective is taken if it has one: what moves parts (broadcast, allgather),
-/// and `sum product` of its element types, `min max` of integers, `average` of the others, in allreduce, reduce and
-/// reduce_scatter. Everything else is a schedule of kolo's. The order in which NCCL adds is its own:
+/// Without a named algorithm, NCCL's own collective runs if it has one: broadcast and allgather; and allreduce, reduce
+/// and reduce_scatter with `sum product` of its element types, `min max` of integers, `average` of the others.
+/// Everything else runs as a schedule of kolo's. The order in which NCCL adds is its own:
 /// `kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{})` has the same bits in every run. `kolo::explain(comm,
-/// ...)` tells.
+/// ...)` shows the choice.
 ///
-/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` tells. NCCL says of graphs: ranks that are
-/// threads of one process, and several communicators whose graphs one thread launches, have been seen to deadlock in
-/// the driver; `{.graphs = false}` then.
+/// Plans, and requests that are restarted, become CUDA graphs; `plan.how()` describes them. NCCL warns that graphs have
+/// been seen to deadlock in the driver where ranks are threads of one process, or one thread launches graphs of several
+/// communicators; use `{.graphs = false}` then.
 using communicator = kolo::communicator<transport>;
 
 }  // namespace kolo::inline KOLO_ABI::nccl
 
 namespace kolo::inline KOLO_ABI {
 
-/// NCCL's collectives: of parts that differ as one group of calls, one a part. What only moves is bytes to NCCL.
+/// NCCL's collectives: unequal parts as one group of calls, one per part. Where nothing is combined, elements are bytes
+/// to NCCL.
 template <>
 struct native_of<nccl::transport> {
   static constexpr bool finishes = true;  ///< NCCL averages by itself

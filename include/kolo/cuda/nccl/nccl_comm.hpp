@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank's part in a communicator of NCCL's: how it is made, and how the host waits for it, with a deadline, and hears
-// of failures.
+// A rank's part in an NCCL communicator: makes it, lets the host wait for it with a deadline, and learns of failures.
 #pragma once
 
 #include <kolo/cuda/deadline.hpp>
@@ -16,20 +15,21 @@
 
 namespace kolo::inline KOLO_ABI::nccl {
 
-/// What may be said when a communicator is made; equal on all ranks.
+/// Options of a communicator; equal on all ranks.
 struct options {
-  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
-  std::size_t piece_bytes = std::size_t{64} << 20;            ///< see MessageTransport; a round costs a launch for each
-  bool checked = false;  ///< see observe/checked.hpp; over an ncclComm_t there is no way
-  bool graphs = true;    ///< what is run again and again becomes a CUDA graph; see `captured_messages`
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation without one of its own
+  std::size_t piece_bytes = std::size_t{64} << 20;  ///< see MessageTransport; a round costs one launch per piece
+  bool checked = false;  ///< see observe/checked.hpp; no effect over an ncclComm_t, where ranks have no host channel
+  bool graphs = true;    ///< plans and restarted requests become CUDA graphs; see `captured_messages`
 };
 
 }  // namespace kolo::inline KOLO_ABI::nccl
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Whatever ends NCCL's work, found here or heard from another rank, is kept as the first cause, told to all, and ends
-/// it by ncclCommAbort. The rest is the transport's (nccl/transport.hpp), which says what a user may rely on.
+/// Any failure that ends NCCL's work, found here or received from another rank, is kept as the first cause, sent to all
+/// ranks, and aborts the communicator. The rest is in the transport, and so are the guarantees to users
+/// (nccl/transport.hpp).
 class nccl_comm {
  public:
   template <class Host>
@@ -49,7 +49,7 @@ class nccl_comm {
     comm_ = handle{comm, true};
     wait_ready("ncclCommInitRankConfig", r);
   }
-  /// `n`: how ranks hear of each other; null: not at all.
+  /// `n`: how ranks notify each other of failures; null: not at all.
   nccl_comm(const nccl::options& o, std::unique_ptr<failure_channel> n, handle comm)
       : options_{checked(o)}, failures_{std::move(n)}, comm_{std::move(comm)} {
     const bool is_alone = !failures_;
@@ -64,7 +64,7 @@ class nccl_comm {
   int rank() const { return rank_; }
   int size() const { return size_; }
   placement place() const { return failures_->place(); }
-  /// Collective: of each rank the number of its node.
+  /// Collective: the node number of each rank.
   std::vector<int> nodes() {
     std::vector<int> all(static_cast<std::size_t>(size_));
     with_failure_check([&] { failures_->find_nodes(all, options_.timeout); });
@@ -72,7 +72,7 @@ class nccl_comm {
   }
   std::chrono::nanoseconds timeout() const { return options_.timeout; }
   bool is_checked() const { return options_.checked; }
-  /// What comes before a call in checked mode: asked on the host.
+  /// In checked mode, before each call: ranks compare their calls on the host.
   void compare(const char* call, const execute::call_signature& mine, std::chrono::nanoseconds timeout) {
     with_failure_check([&] { failures_->compare(call, mine, timeout); });
   }
@@ -81,7 +81,7 @@ class nccl_comm {
 
   const failure* failed() const {
     const failure* const f = failures_->failed();
-    if (f) comm_.abort();  // nothing of it is waited for any more
+    if (f) comm_.abort();  // nothing waits for its work any more
     return f;
   }
   const failure& fail(const failure& f) {
@@ -100,7 +100,7 @@ class nccl_comm {
   nccl_comm split(int color, int key) {
     auto part = failures_->split(color, key);
     int group = color;
-    if (part) {  // any color: the group is called by one of its ranks
+    if (part) {  // any color: the group takes the number of one of its ranks
       group = rank_;
       part->broadcast({reinterpret_cast<char*>(&group), sizeof group}, options_.timeout);
     } else if (color < 0) {
@@ -108,33 +108,33 @@ class nccl_comm {
                   "over an ncclComm_t the color of a split must not be negative, and it is " + std::to_string(color)};
     }
     ncclConfig_t config = without_blocking();
-    auto made = std::make_unique<ncclComm_t>(nullptr);  // until NCCL has made the part, which takes a thread of its own
+    auto made = std::make_unique<ncclComm_t>(nullptr);  // until NCCL has made the part, in a thread of its own
     timeout_ = options_.timeout;
     try {
       const ncclResult_t r = ncclCommSplit(comm_.get(), group, key, made.get(), &config);
-      wait_ready("ncclCommSplit", r == ncclSuccess ? state() : r);  // it says success while its thread begins
+      wait_ready("ncclCommSplit", r == ncclSuccess ? state() : r);  // success may come before its thread has begun
     } catch (...) {
-      if (comm_.is_ours()) const handle begun{*made, true};  // which was aborted, with that thread
-      else static_cast<void>(made.release());                // it may still write there
+      if (comm_.is_ours()) const handle begun{*made, true};  // the abort above has ended it, with that thread
+      else static_cast<void>(made.release());                // NCCL's thread may still write there
       throw;
     }
     return nccl_comm{options_, std::move(part), handle{*made, true}};
   }
 
-  /// How NCCL is, of whatever it does by itself.
+  /// NCCL's asynchronous state: the result of the work that it does in its own threads.
   ncclResult_t state() const {
     ncclResult_t now = ncclSuccess;
     const ncclResult_t r = ncclCommGetAsyncError(comm_.get(), &now);
     return r == ncclSuccess ? now : r;
   }
 
-  /// Until NCCL has done what it was asked for, or has put it on the stream.
+  /// Waits until NCCL has done what `call` asked for, or has put it on the stream.
   void wait_ready(const char* call, ncclResult_t r) {
     for (backoff p; r == ncclInProgress; r = state()) poll(p, call);
     if (r != ncclSuccess) give_up(words_for(call, r, comm_.get()));
   }
 
-  /// A fruitless look at something of NCCL's.
+  /// After a poll of NCCL that found nothing: checks the deadline and failures, and progresses other operations.
   void poll(backoff& p, const char* at) {
     give_up_when_late(*this, p, {.timeout = timeout_}, at, its_end);
     transport::progress_others(nullptr);
@@ -143,7 +143,7 @@ class nccl_comm {
     if (++p.polls > 64) std::this_thread::yield();
   }
 
-  /// What ends NCCL's work is heard: from the others by f, and from NCCL.
+  /// Calls f(), which learns of other ranks' failures, and checks NCCL's state; either failure ends NCCL's work.
   template <class F>
   void with_failure_check(F f) {
     try {
@@ -159,7 +159,7 @@ class nccl_comm {
   nccl::options options_{};
   std::unique_ptr<failure_channel> failures_;
   int rank_ = 0, size_ = 1, device_ = 0;
-  std::chrono::nanoseconds timeout_ = options_.timeout;  ///< of the call that runs
+  std::chrono::nanoseconds timeout_ = options_.timeout;  ///< of the current call
   mutable handle comm_{};
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport over NCCL: everything is put on a stream, a round's messages as one group; no wait of the host without
-// a deadline.
+// The transport over NCCL: puts all work on a stream, a round's messages as one group; the host never waits without a
+// deadline.
 #pragma once
 
 #include <kolo/cuda/nccl/nccl_comm.hpp>
@@ -12,49 +12,49 @@
 
 namespace kolo::inline KOLO_ABI::nccl {
 
-/// Models MessageTransport, for device views. A call returns when all of it is on the stream that it names, so the
-/// result is there for what is put there afterwards; `wait` is how the host waits for it, with a deadline.
+/// Models MessageTransport, for device views. A call returns when all its work is on the stream that it names, so work
+/// put there later sees the result; with `wait` the host waits for it, with a deadline.
 ///
-/// The host waits for NCCL itself where that connects ranks: at construction, and in the first calls. There NCCL is
-/// asked how it is, and the other ranks are heard: the first cause is kept, told to all through a communicator split
-/// off the host's, and ends NCCL's work by ncclCommAbort. What differs from other transports:
-/// * NCCL compares nothing: ranks that are not checked and call different things come to their deadlines, or get wrong
-///   data where only types or operators differ.
-/// * Requests on several communicators are waited for in the same order on all ranks: a request's work is put on the
-///   stream when it is first tested or waited for, and what the device does then waits for nobody's host. A wait here
-///   drives what was started on communicators of the host.
-/// * A rank hears of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
-/// * Over an `ncclComm_t` of somebody else's nobody is told, ranks count as nodes of their own, colors of `split` must
-///   not be negative, and after a failure its owner has to abort it.
-/// * The destructor waits for this rank's own stream, whose work needs the communicator, and for whom NCCL waits when
-///   it is finalized, within the deadline. After a failure it waits for nothing.
+/// The host waits for NCCL itself only where that connects ranks: at construction, and in the first calls. Meanwhile it
+/// polls NCCL's state and the other ranks' failures: the first cause is kept, sent to all ranks over a communicator
+/// split off the host's, and ends NCCL's work by ncclCommAbort. Differences from other transports:
+/// * NCCL compares nothing: unless checked, ranks with different calls run into their deadlines, or get wrong data
+///   where only types or operators differ.
+/// * All ranks must wait for requests on several communicators in the same order: a request's work is put on the stream
+///   when it is first tested or waited for, and from then on the device waits for no host. A wait here progresses
+///   operations started on communicators of the host.
+/// * A rank learns of a failure in its next call or in `wait`; cudaStreamSynchronize knows no deadline.
+/// * Over the caller's own `ncclComm_t` no rank is notified, each rank counts as a node, colors of `split` must not be
+///   negative, and after a failure the caller has to abort it.
+/// * The destructor waits, within the deadline, for this rank's stream, whose work needs the communicator, and for the
+///   ranks that NCCL waits for in its finalization. After a failure it waits for nothing.
 ///
-/// Whoever uses it has its device current, and names streams of that device; anything else is an error that names both
-/// (for streams from CUDA 12.8 on).
+/// The calling thread's current device must be the transport's, and streams must be of that device; anything else is an
+/// error that names both (for streams from CUDA 12.8 on).
 ///
-/// (A template, as the executor is, so that this header does without kernels until they are used.)
+/// (A template, as the executor is, so that this header needs no kernels until they are used.)
 template <class Batch>
 class basic_transport : public detail::cuda::nccl_comm {
  public:
   static constexpr memory_space space = memory_space::device;
-  static constexpr bool assumes_table = true;  ///< nobody has measured it
+  static constexpr bool assumes_table = true;  ///< not measured
   using abilities =
       kolo::abilities<ability::executor, ability::options, ability::flush, ability::token, ability::pipeline,
                       ability::capture, ability::nodes, ability::checks, ability::refusal, ability::comparison>;
   using options = cuda::call_options;
-  /// Empty: NCCL orders its work by the stream, and there is nothing to ask for.
+  /// Empty: NCCL orders its work by the stream, so there is nothing to poll.
   struct ticket {};
 
-  /// What a plan, or a request that is restarted, has become. The first time its work is put on the stream as it is:
-  /// NCCL connects ranks, kernels are loaded, memory is taken. The second time it is captured, and the ranks ask each
-  /// other whether that went well, for NCCL demands that all launch what was captured, or none; the host waits for it.
-  /// From then on the graph is launched. It has the addresses of that second time, and staging of its own. Ends before
-  /// the transport, or with its failure. (No call may be made on a stream that the program captures itself.)
+  /// State of a plan, or of a request that is restarted. Its first run puts the work on the stream as it is: NCCL
+  /// connects ranks, kernels are loaded, memory is allocated. Its second run is captured, and the ranks compare whether
+  /// that succeeded, since NCCL demands that all launch the captured work, or none; the host waits for this. Later runs
+  /// launch the graph, which has the addresses of the second run and staging of its own. Ends before the transport, or
+  /// with its failure. (No call may be made on a stream that the program captures itself.)
   class captured_messages {
    public:
     explicit captured_messages(const basic_transport& t)
         : why_not_{t.options_.graphs ? "" : "the communicator was made with .graphs = false"} {}
-    /// In words: a CUDA graph, or why not.
+    /// In words: a CUDA graph, or why there is none.
     std::string how() const {
       if (!why_not_.empty()) return "call by call: " + why_not_;
       return graph_ ? "a CUDA graph" : "call by call, until it has run twice";
@@ -67,11 +67,11 @@ class basic_transport : public detail::cuda::nccl_comm {
     bool has_run_ = false;
   };
 
-  /// Collective over the ranks of any host communicator, each with another device that is its current one. `host` stays
-  /// usable, also after an error.
+  /// Collective over the ranks of any host communicator, each with a current device of its own. `host` stays usable,
+  /// also after an error.
   template <class Host>
   explicit basic_transport(kolo::communicator<Host>& host, const nccl::options& o = {}) : nccl_comm{host, o} {}
-  /// Over a communicator of NCCL's that stays the caller's, and outlives this.
+  /// Over the caller's own NCCL communicator, which must outlive this.
   explicit basic_transport(ncclComm_t existing, const nccl::options& o = {})
       : nccl_comm{o, nullptr, detail::cuda::handle{existing, false}} {}
 
@@ -86,8 +86,8 @@ class basic_transport : public detail::cuda::nccl_comm {
 
   // Waiting.
 
-  /// Until all that was put on the stream has happened. A failure of any rank that this one hears of, or the deadline,
-  /// ends it, and NCCL's work.
+  /// Waits until all work put on the stream has completed. A failure of any rank that this one learns of, or the
+  /// deadline, ends the wait and NCCL's work.
   void wait() { wait(options{}); }
   void wait(const options& o) {
     const cudaStream_t of_call = work_.stream();  // one that is under way goes on there
@@ -112,7 +112,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   void flush() { work_.flush(); }
   std::byte* token() { return work_.token(); }
 
-  /// Does what `put()` puts on the stream, or what it put there before.
+  /// Puts the work of `put()` on the stream, by calling it or by launching the graph captured from it.
   template <class F>
   void repeat(captured_messages& r, F put) {
     const cudaStream_t stream = work_.use();
@@ -147,8 +147,8 @@ class basic_transport : public detail::cuda::nccl_comm {
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }
 
-  /// Calls of NCCL's, f(comm, stream), put on the stream together. One that fails ends the group, so that nothing stays
-  /// half said.
+  /// Puts calls of NCCL's, f(comm, stream), on the stream as one group. If one fails, the group is ended all the same,
+  /// so no group stays open.
   template <class F>
   void grouped(const char* call, F f) {
     const cudaStream_t stream = work_.use();
@@ -187,7 +187,7 @@ class basic_transport : public detail::cuda::nccl_comm {
     for (backoff p; !work_.has_passed();) poll(p, "the stream");
   }
 
-  /// Leaves the graph in `r`, or why there is none; the same on all ranks.
+  /// Leaves the graph in `r`, or the reason why there is none; whether there is one is the same on all ranks.
   template <class F>
   void capture(captured_messages& r, F& put) {
     const cuda::stream aside;
@@ -210,7 +210,7 @@ class basic_transport : public detail::cuda::nccl_comm {
     else if (made) r.why_not_ = "another rank could not capture it";
   }
 
-  /// Nothing stays of a capture that went wrong.
+  /// Cleans up after a failed capture.
   void cut(cudaStream_t back) noexcept {
     work_.forget();
     work_.divert(back);
@@ -218,7 +218,7 @@ class basic_transport : public detail::cuda::nccl_comm {
     comm_.drop_capture();
   }
 
-  /// Is it so on every rank?
+  /// Whether `mine` is true on every rank; waits for the stream.
   bool all_have(bool mine) {
     if (!answer_) answer_ = cuda::allocate_pinned(1);
     *answer_ = std::byte{mine};
@@ -235,17 +235,17 @@ class basic_transport : public detail::cuda::nccl_comm {
   void leave() noexcept {
     if (!comm_.get() || !comm_.is_ours() || failed()) return;
     if (std::uncaught_exceptions() > exceptions_)
-      return comm_.abort();  // before memory is given back, which waits for the device
+      return comm_.abort();  // before memory is freed, which waits for the device
     try {
       timeout_ = options_.timeout;
       wait_for_stream();
       wait_ready("ncclCommFinalize", comm_.finalize());
       comm_.destroy();
-    } catch (...) {  // it was aborted
+    } catch (...) {  // with_failure_check or give_up has aborted it
     }
   }
 
-  /// Not measured: what a round, a message and a byte are taken to cost where nobody has named a table.
+  /// Not measured: the assumed cost of a round, a message and a byte where no table is given.
   static constexpr kolo::tuning assumed = [] {
     kolo::tuning t{};
     t.rows[0] = {.ranks = 8, .runs_as = pattern::rounds, .round = 15e-6, .message = 1e-6};
@@ -261,7 +261,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   cuda::pinned_memory answer_{};  ///< see all_have
 };
 
-/// Ranks that are joined by NCCL: the transport of `kolo::nccl::communicator`.
+/// NCCL's transport: that of `kolo::nccl::communicator`.
 using transport = basic_transport<cuda::device_copy_batch>;
 
 }  // namespace kolo::inline KOLO_ABI::nccl
