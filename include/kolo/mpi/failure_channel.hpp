@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the ranks of an MPI communicator tell each other of a failure, and agree upon the first one.
+// How the ranks of an MPI communicator notify each other of a failure, and agree on the first one.
 #pragma once
 
 #include <kolo/mpi/handles.hpp>
@@ -15,13 +15,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-/// Over a communicator of its own, or with a tag of its own on a carrier, so that nothing else is disturbed. A rank
-/// that fails claims that it was the first, to everybody; rank 0 decides which claim that was, and tells everybody.
-/// Where rank 0 says nothing within `wait_for_rank_0` (it computes, or is dead), a rank goes by the claims that it has
-/// heard: by that of the lowest rank.
+/// Over a communicator of its own, or with a tag of its own on a carrier, so that it disturbs no other messages. A rank
+/// that fails proposes its failure as the first, to all ranks; rank 0 decides which proposal was first, and sends the
+/// decision to all. Without a decision within `wait_for_rank_0` (rank 0 computes, or is dead), a rank adopts the
+/// proposal of the lowest rank among those that it has received.
 ///
-/// And a roll call: a rank whose deadline has passed asks all others whether they wait, and for whom. Who waits
-/// answers, since it polls; who computes, or is stopped, does not.
+/// And a roll call: a rank whose deadline has passed asks all others whether they wait, and for which rank. A rank that
+/// waits answers, since it polls; one that computes, or is stopped, does not.
 class failure_channel {
  public:
   static constexpr std::chrono::milliseconds wait_for_rank_0{500};
@@ -47,7 +47,7 @@ class failure_channel {
   const handle& communicator() const { return comm_; }
   static constexpr int tag = 0;
 
-  /// Waits for nobody.
+  /// Does not wait.
   void propose(const failure& f) {
     if (first_) return;
     if (rank_ == 0) return decide(f);
@@ -63,19 +63,19 @@ class failure_channel {
     return *first_;
   }
 
-  /// The others are not told: MPI is over.
+  /// Does not notify the other ranks: MPI is finalized.
   void fail_alone(const failure& f) {
     if (!first_) first_ = f;
   }
 
-  /// Asks everybody who waits for whom. Those that had answered before are asked anew.
+  /// Asks every rank which rank it waits for. Earlier answers are dropped.
   void call_the_roll() {
     signs_.assign(static_cast<std::size_t>(size_), {transport::sign_of_life::silent});
     broadcast({{}, meaning::question});
   }
-  /// What is known since then of each rank.
+  /// The answers since then, of each rank.
   const std::vector<transport::sign_of_life>& signs() const { return signs_; }
-  /// This rank waits for `peer`: those who have asked are told.
+  /// This rank waits for `peer`: answers the ranks that have asked.
   void answer(int peer) {
     if (asked_by_.empty()) return;
     for (const int r : std::exchange(asked_by_, {})) {
@@ -85,7 +85,7 @@ class failure_channel {
     }
   }
 
-  /// The first failure, if anybody has said that there is one.
+  /// The first failure, if any rank has reported one.
   const failure* poll() {
     if (first_) return &*first_;
     with_failure_check();
@@ -108,8 +108,8 @@ class failure_channel {
     failure text;
   };
 
-  /// What somebody has said, if anybody has. On a carrier that may be news of an earlier communicator, from a rank that
-  /// is none of this one.
+  /// The next message, if one has arrived. On a carrier it may be of an earlier communicator, from a rank that is not
+  /// in this one.
   bool next(statement& s, int& from) {
     MPI_Status status;
     int there = 0;
@@ -156,7 +156,7 @@ class failure_channel {
     if (!first_) first_ = proposal_->text;
   }
 
-  /// Those that cannot be reached any more are not told.
+  /// Ranks that cannot be reached are skipped.
   void broadcast(const statement& s) { send(s, 0, size_); }
   /// To the ranks from `first` on and before `end`, but not to itself.
   void send(const statement& s, int first, int end) {
@@ -182,7 +182,7 @@ class failure_channel {
   std::optional<failure> first_{};
   std::optional<proposal_of> proposal_{};
   std::vector<std::unique_ptr<pending_send>> pending_;
-  std::vector<int> asked_by_{};                   ///< who is to be told whether this rank waits
+  std::vector<int> asked_by_{};                   ///< ranks to answer whether this rank waits
   std::vector<transport::sign_of_life> signs_{};  ///< since the roll was called here
 };
 

@@ -25,8 +25,7 @@ inline std::string words_of(int code) {
                                                               : "error " + std::to_string(code);
 }
 
-/// What MPI returned, unless all went well, as an error that names the function and the rank; a message that is too
-/// long is a mismatch.
+/// Throws for an MPI error code, naming the function and the rank; a message that is too long is a mismatch.
 inline void check(int code, const char* function, int rank = -1, int peer = -1) {
   if (code == MPI_SUCCESS) return;
   int kind = MPI_ERR_OTHER;
@@ -155,7 +154,7 @@ inline handle subset(const handle& all, const std::vector<int>& ranks, int tag) 
   return handle{comm};
 }
 
-/// So many bytes in the words of MPI 3, whose counts are ints: `count` elements of `type`.
+/// A number of bytes for MPI 3, whose counts are ints: `count` elements of `type`.
 class bytes_type {
  public:
   explicit bytes_type(std::size_t bytes, std::size_t most = INT_MAX) {
@@ -206,7 +205,7 @@ struct runs {
   }
 };
 
-/// Those runs as one element, at MPI_BOTTOM; they are forgotten.
+/// Those runs as one element, at MPI_BOTTOM; clears them.
 class runs_type {
  public:
   explicit runs_type(runs& r) {

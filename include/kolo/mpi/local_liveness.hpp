@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The processes of the ranks on this host: MPI seldom says that one has died, but the system knows.
+// The processes of the ranks on this host: MPI seldom reports that one has died, but the system does.
 #pragma once
 
 #include <kolo/mpi/handles.hpp>
@@ -46,7 +46,7 @@ class local_liveness {
     return some;
   }
 
-  /// Have the ranks of this host, so many, fewer cores than they are?
+  /// Whether the host's `local_size` ranks have fewer cores than that.
   bool is_oversubscribed(int local_size) const {
     os::core_set all;
     int told = all.add(0) ? 1 : 0;
@@ -61,7 +61,7 @@ class local_liveness {
     return std::nullopt;
   }
 
-  /// A rank that has died. It may have done its part before, so it is told some time after it was first seen.
+  /// A rank that has died. It may have done its part before, so it is reported some time after it was first seen.
   std::optional<int> dead(clock::time_point now) {
     if (now - polled_ < pause) return std::nullopt;
     polled_ = now;

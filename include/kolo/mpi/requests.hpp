@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What MPI has been asked to do and has not finished: requests in places that are used again.
+// Requests of MPI that have not finished, in reused entries.
 #pragma once
 
 #include <kolo/mpi/handles.hpp>
@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::mpi {
 
-/// Names a request for ever, also when another one has taken its place.
+/// Identifies a request, also after another one has reused its entry.
 struct ticket {
   std::uint32_t index = 0;
   std::uint64_t number = 0;  ///< 0: nothing, which is done

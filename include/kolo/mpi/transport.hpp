@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport over MPI: messages of an MPI communicator, deadlines by polling, failures told over a second one.
+// The transport over MPI: messages of one communicator, deadlines by polling, failures reported over a second one.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -16,10 +16,10 @@
 
 namespace kolo::inline KOLO_ABI::mpi {
 
-/// What may be said when a communicator is made; equal on all ranks.
+/// Options of a communicator; equal on all ranks.
 struct options {
-  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation that names none
-  int ranks_per_node = 0;                                     ///< 0: nodes are hosts; else groups that stand for hosts
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of every operation without one of its own
+  int ranks_per_node = 0;                                     ///< 0: nodes are hosts; else groups that represent hosts
   std::size_t piece_bytes = 512 * 1024;                       ///< see MessageTransport
   /// See MessageTransport; 0: two among several nodes, one where all share a host, since there the ranks themselves
   /// copy every message.
@@ -39,7 +39,6 @@ struct options {
 ///   deadline; if the launcher lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with
 ///   `-disable-auto-cleanup` where each rank runs in a shell that ignores SIGUSR1 and ends well, and else ends them
 ///   all.
-/// * A rank that destroys its communicator tells nobody: whoever still waits for it gets `errc::timeout`.
 /// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must
 ///   not be freed. A long message that nobody receives stays with MPI, which only reads it, and only if the peer has
 ///   not heard of the failure.
@@ -54,7 +53,7 @@ class transport {
   using abilities =
       kolo::abilities<ability::shrink, ability::checks, ability::oversubscription, ability::tuning, ability::identity,
                       ability::lending, ability::options, ability::runs, ability::pipeline>;
-  /// What a call may say: `{.timeout = 10s}`.
+  /// Options of a call: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   };
@@ -101,8 +100,7 @@ class transport {
   }                                                           ///< only for asking about it
   bool is_oversubscribed() const { return oversubscribed_; }  ///< more ranks on this host than it has cores
 
-  /// What was measured over this MPI on one host; null where ranks are on several, or with another MPI: nobody knows
-  /// that network.
+  /// Measured over this MPI on one host; null where ranks are on several hosts, or with another MPI: not measured.
   const kolo::tuning* tuning() const {
 #if defined(MPICH_VERSION)
     const auto& table = default_tuning::mpich_one_host;
@@ -137,7 +135,7 @@ class transport {
     return unfinished_;
   }
 
-  /// The others hear why this rank takes part in nothing more; it waits for nobody. Only destroying comes after it.
+  /// Notifies the other ranks why this rank leaves; waits for none. Afterwards the transport may only be destroyed.
   void leave(const char* why) noexcept { leave(failure_from({.peer = rank_}, errc::peer_failed, rank_, {}, why)); }
 
   // Waiting.
@@ -180,9 +178,9 @@ class transport {
                   return MPI_Irecv(const_cast<void*>(to), count, type, comm_rank_of(peer), short_tag, data_.get(), r);
                 });
   }
-  /// The bytes of the message that is posted next lie in several runs: here is one of them.
+  /// Adds one of the runs of memory that the next message consists of.
   void add_run(const std::byte* data, std::size_t bytes) { runs_.add(data, bytes); }
-  /// Shorter ones are packed sooner than MPI does it.
+  /// The caller packs shorter runs faster than MPI does.
   std::size_t shortest_run() const { return options_.shortest_run; }
 
   /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory
@@ -193,7 +191,7 @@ class transport {
     return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
   }
-  /// Numbers that such a call refers to until it has ended; one runs at a time.
+  /// Arguments that such a call refers to until it has ended; one runs at a time.
   std::vector<int>& numbers() { return *numbers_; }
   void submit() {}
   bool done(const ticket& t) {
@@ -207,7 +205,7 @@ class transport {
 
   // Groups.
 
-  /// All ranks meet with a deadline, by messages of ours; only then is MPI asked, by those who know that they meet.
+  /// All ranks exchange their colors by our own messages, with a deadline; then the ranks of each group call MPI.
   transport split(int color, int key) {
     if (carried_.on())
       throw error{errc::invalid_argument,
@@ -307,8 +305,8 @@ class transport {
       give_up(errc::mismatch, s, now - p.since, detail::transport::another_message_from(s.peer));
   }
 
-  /// The deadline has passed. Once it is put off by a moment, in which those who wait themselves say so: then it is
-  /// none of them who is late.
+  /// The deadline has passed. It is extended once, by a moment in which waiting ranks answer the roll call: then none
+  /// of them is the late one.
   void end_late(backoff& p, const wait_context& s, std::chrono::nanoseconds waited) {
     if (s.peer < 0)
       give_up(errc::timeout, s, waited,
@@ -330,7 +328,7 @@ class transport {
                             const std::string& text) {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
-  /// What was started before MPI_Finalize and has not ended never will.
+  /// An operation started before MPI_Finalize that has not ended never will.
   void throw_if_over() {
     if (!detail::mpi::is_over()) return;
     throw error{fail(failure_from({}, errc::invalid_argument, rank_, {}, "MPI_Finalize has been called before"))};
@@ -342,7 +340,7 @@ class transport {
     throw error{*failures_.failed()};
   }
 
-  /// Memory belongs to its owner again, once the failure is known here.
+  /// Frees the caller's memory from MPI, once the failure is known here.
   void cancel_all() {
     if (std::exchange(has_cancelled_, true)) return;
     if (!detail::mpi::is_over())
