@@ -90,7 +90,7 @@ struct functions_of {
     else if (std::size_t(n) <= many) combine_some<many, 1>(stream, op, v);
     else refuse(n);
   }
-  /// To several places in one pass. (Kernels of their own, so that who has one place does without.)
+  /// To several targets in one pass. (Separate kernels, so that callers with one target do not compile these.)
   static void combine_to_all(cudaStream_t stream, const Op& op, const vectors& v) {
     if (copied(stream, v)) return;
     const int most = std::max(v.n, v.targets);
@@ -139,7 +139,7 @@ class copy_batch {
     waiting_.runs[count_++] = {to, from, bytes};
   }
 
-  /// What waits is not copied after all.
+  /// Drops the copies that wait.
   void forget() { count_ = 0; }
 
   void flush() {
@@ -215,7 +215,7 @@ class stream_executor {
                .wire_bytes = sizeof(W),
                .op = &op,
                .device = &detail::cuda::functions_of<T, Op>::table};
-      if constexpr (!std::is_same_v<T, W>) {  // says to the executor that elements travel as something else
+      if constexpr (!std::is_same_v<T, W>) {  // tells the executor that elements travel in another type
         k.to_wire = &detail::reduce::kernel_of<T, Op>::to_wire;
         k.from_wire = &detail::reduce::kernel_of<T, Op>::from_wire;
       }
@@ -237,7 +237,7 @@ class stream_executor {
   Batch* copy_batch_ = nullptr;
 };
 
-/// Copies of a round gathered to be started together on a stream, at most so many as fit.
+/// The copies of a round, gathered to be started together on a stream, up to the most that fit.
 using device_copy_batch = detail::cuda::copy_batch<detail::cuda::copying>;
 /// The executor of streams: copies, combines and converts elements in a device's memory, in the order of one stream.
 using device_executor = stream_executor<device_copy_batch>;

@@ -58,7 +58,7 @@ struct program {
   static constexpr std::size_t flag_stride = 16;  ///< flags, so that each has a line of its own
 };
 
-/// In place of an operator, where nothing is combined.
+/// The operator of a program that combines nothing.
 struct only_moves {};
 
 template <class T, class Op>
@@ -66,7 +66,7 @@ struct program_of {
   program p;
   Op op;
 
-  /// `Flags::value(flag)`: whoever sees it also sees what was written before.
+  /// `Flags::value(flag)`: a thread that sees a value also sees what was written before it was raised.
   template <class Flags>
   KOLO_HOST_DEVICE bool may_begin(const rank_part& r, std::uint32_t index) const {
     const phase& now = p.phases[r.first_phase + index];
@@ -78,8 +78,8 @@ struct program_of {
     return all;
   }
 
-  /// A block's part of a phase. `block.each(f)` calls f(thread, threads) for each of its threads, among those of all
-  /// blocks of the rank, and ends with the last of them; `block.raise(flag)` adds one behind all that the block has
+  /// Runs a block's part of a phase. `block.each(f)` calls f(thread, threads) for each of its threads, among those of
+  /// all blocks of the rank, and ends with the last of them; `block.raise(flag)` adds one after all that the block has
   /// written.
   template <class Block>
   KOLO_HOST_DEVICE void run(const Block& block, const rank_part& r, std::uint32_t index) const {

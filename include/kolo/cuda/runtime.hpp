@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The CUDA runtime in one place: its calls with errors that are exceptions, and owners of what it hands out.
+// The CUDA runtime in one place: its calls with errors as exceptions, and owners of its resources.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// What a call returned. The runtime forgets it, which else says it once more to the program's next launch.
+/// Returns `e` and clears the runtime's last error, which the program's next launch would report again.
 inline cudaError_t forgotten(cudaError_t e) {
   if (e != cudaSuccess) static_cast<void>(cudaGetLastError());
   return e;
@@ -28,7 +28,7 @@ inline void check(cudaError_t e, const char* function, const std::string& more =
               std::string{function} + ": " + cudaGetErrorString(e) + more};
 }
 
-/// What may be said with one call on device views.
+/// Options of one call on device views.
 struct call_options {
   std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   cudaStream_t stream =
@@ -41,16 +41,15 @@ inline int devices() {
   return forgotten(cudaGetDeviceCount(&count)) == cudaSuccess ? count : 0;  // without a driver nothing is written
 }
 
-/// The calling thread's.
+/// The calling thread's device.
 inline int current_device() {
   int device = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   return device;
 }
 
-/// Makes device `local_rank` the calling thread's: each rank of a host its own. Where there are too few, that is an
-/// error which says how many there are; ranks that share devices say so themselves: `set_device(comm.local_rank() %
-/// kolo::cuda::devices())`.
+/// Makes device `local_rank` the calling thread's: one for each rank of a host. Too few devices are an error that
+/// reports their number; ranks that share devices call `set_device(comm.local_rank() % kolo::cuda::devices())`.
 inline int set_device(int local_rank) {
   int count = 0;
   const cudaError_t e = forgotten(cudaGetDeviceCount(&count));
@@ -75,7 +74,7 @@ inline cudaPointerAttributes attributes_of(const void* p) {
   return a;
 }
 
-/// Can work on each device that this process sees touch the memory of all the others?
+/// Whether work on each device that this process sees can access the memory of all the others.
 inline bool devices_reach_each_other() {
   for (int a = 0, count = devices(); a < count; ++a)
     for (int b = 0; b < count; ++b) {
@@ -85,13 +84,13 @@ inline bool devices_reach_each_other() {
     }
   return true;
 }
-/// Lets work on the current device touch the memory of another one.
+/// Lets work on the current device access the memory of another one.
 inline void reach(int device) {
   const cudaError_t e = forgotten(cudaDeviceEnablePeerAccess(device, 0));
   if (e != cudaErrorPeerAccessAlreadyEnabled) check(e, "cudaDeviceEnablePeerAccess");
 }
 
-/// The stream's device; of the default stream, the current one. Before CUDA 12.8 nobody says it: -1.
+/// The stream's device; of the default stream, the current one. -1 before CUDA 12.8, which cannot tell it.
 inline int device_of([[maybe_unused]] cudaStream_t s) {
   int device = -1;
 #if CUDART_VERSION >= 12080

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank's place on a device: the stream that a call names, what has been put there, and the views that can be taken.
+// A rank's work on a device: the stream that a call names, the work put there, and the views that are accepted.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
@@ -11,14 +11,14 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// What transports for device views have in common. The work of a rank is one sequence: where a call names another
-/// stream, that one waits for what was put on the others. The device is the one that is current at the first call.
+/// Common part of the transports for device views. The work of a rank is one sequence: where a call names another
+/// stream, that stream waits for the work on the earlier ones. The device is the one that is current at the first call.
 template <class Batch>
 class work_stream {
  public:
   explicit work_stream(int device = -1) : device_{device} {}
 
-  /// Whoever asks may give back memory that copies in the batch still read: none is left there.
+  /// Flushes the batch first: the caller may free memory that copies in it still read.
   kolo::cuda::stream_executor<Batch> executor() const {
     copy_batch_->flush();
     return kolo::cuda::stream_executor<Batch>{*copy_batch_};
@@ -27,7 +27,8 @@ class work_stream {
   cudaStream_t stream() const { return copy_batch_->stream; }
   bool is_moved_from() const { return !copy_batch_; }
 
-  /// Why these views cannot be taken; empty: they can. Of views with many runs the first and the last are looked at.
+  /// Why these views are refused; empty: they are not. Of a view with many runs only the first and the last are
+  /// checked.
   std::string refusal(const kolo::collective_args& args) {
     const int now = kolo::cuda::current_device();
     if (device_ < 0) device_ = now;
@@ -40,8 +41,8 @@ class work_stream {
     return "";
   }
 
-  /// From now on work goes there. Throws where that is another device's (from CUDA 12.8 on, which says it). A stream
-  /// that has the same handle may be a new one, after the other was destroyed: it waits as well.
+  /// From now on work goes to `stream`. Throws if it is another device's (from CUDA 12.8 on). A stream with the same
+  /// handle may be a new one, after the other was destroyed: it waits as well.
   void go_on(cudaStream_t stream) {
     if (stream != copy_batch_->stream) {
       if (const int theirs = kolo::cuda::device_of(stream); device_ >= 0 && theirs >= 0 && theirs != device_)
@@ -52,20 +53,20 @@ class work_stream {
     if (last_ && !is_used_) last_->hold_back(stream);
     is_used_ = true;
   }
-  /// The stream, for more work; what waited in the batch is there.
+  /// The stream, for more work; flushes the batch first.
   cudaStream_t use() {
     copy_batch_->flush();
     is_used_ = true;
     return copy_batch_->stream;
   }
-  /// Work goes elsewhere, in no order with the rest; gives where it went before. For a capture.
+  /// Sends work to another stream, in no order with the rest; returns the previous one. For a capture.
   cudaStream_t divert(cudaStream_t stream) {
     copy_batch_->flush();
     return std::exchange(copy_batch_->stream, stream);
   }
-  /// What has not reached the stream yet never will, after a failure.
+  /// After a failure: drops the copies that have not reached the stream.
   void forget() { copy_batch_->forget(); }
-  /// All that was asked for is on the stream, and a point behind it.
+  /// Puts all work on the stream, and an event after it.
   void flush() {
     if (!is_used_) return;
     is_used_ = false;
@@ -73,7 +74,7 @@ class work_stream {
     if (!last_) last_.emplace();
     last_->record(copy_batch_->stream);
   }
-  /// Has all of it happened that was there at the last `flush`?
+  /// Whether all work of the last `flush` has completed.
   bool has_passed() const { return !last_ || last_->has_passed(); }
 
   /// Nothing is freed here: that would wait for what is on the streams, and after a failure some of it may never end.
@@ -95,10 +96,10 @@ class work_stream {
   std::string works_here() const { return "the communicator works on device " + std::to_string(device_); }
 
   std::unique_ptr<Batch> copy_batch_ = std::make_unique<Batch>();  // executors keep its address
-  std::optional<kolo::cuda::event> last_{};  ///< behind all work so far, when another stream goes on
+  std::optional<kolo::cuda::event> last_{};  ///< after all work so far, when another stream goes on
   kolo::cuda::device_memory token_{};
   int device_ = -1;
-  bool is_used_ = false;  ///< something may have been put on the stream since the last point
+  bool is_used_ = false;  ///< something may have been put on the stream since the last event
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

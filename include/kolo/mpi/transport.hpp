@@ -28,22 +28,22 @@ struct options {
   bool checked = false;             ///< see observe/checked.hpp
 };
 
-/// Models MessageTransport. Everything is asked of MPI through two duplicates of the communicator that it is given, or
-/// through a carrier's (see carrier.hpp); MPI is never initialised or finalised. A message's tag says its number
-/// between its two ranks, and what it means and how long it is: so one that was not expected is seen for what it is,
-/// and none is received that is too long.
+/// Models MessageTransport. Everything goes through two duplicates of the communicator that it is given, or through a
+/// carrier's (see carrier.hpp); MPI is never initialised or finalised. A message's tag encodes its number between its
+/// two ranks, its meaning and its length: so an unexpected message is detected, and none is received that is too long.
 ///
-/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. What differs
+/// MPI cannot be interrupted, so every wait is a poll, and no call of MPI's blocks after the construction. Differences
 /// from shared memory:
 /// * A rank that dies is noticed at once by the ranks on its host (`errc::peer_died`), by others through them or by the
 ///   deadline; if the launcher lets them live. Open MPI's does with `--enable-recovery`; MPICH's does with
 ///   `-disable-auto-cleanup` where each rank runs in a shell that ignores SIGUSR1 and ends well, and else ends them
 ///   all.
-/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error says so, and its memory must
-///   not be freed. A long message that nobody receives stays with MPI, which only reads it, and only if the peer has
-///   not heard of the failure.
+/// * A rank that destroys its communicator notifies nobody: a rank that still waits for it gets `errc::timeout`.
+/// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error reports it, and its memory
+///   must not be freed. A long message that nobody receives stays with MPI, which only reads it, and only if the peer
+///   has not learned of the failure.
 /// * A broken communicator is not given back to MPI: messages may be under way in it.
-/// * A rank hears of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a
+/// * A rank learns of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a
 ///   small message.
 ///
 /// Every message is a new request: persistent ones gained nothing on one host, 8 bytes to 8 MiB (MPICH 0.97 to 1.04 of
