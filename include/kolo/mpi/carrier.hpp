@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One communicator of MPI's that carries the messages of many of kolo's: MPI has some 2000, and making one takes it
-// long.
+// One MPI communicator that carries the messages of many of kolo's: MPI has some 2000, and takes long to make one.
 #pragma once
 
 #include <kolo/mpi/local_liveness.hpp>
@@ -14,8 +13,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-/// How the tags of a communicator are told from those of others beside it: by their lowest bits. 0 bits: there are no
-/// others.
+/// How the tags of a communicator differ from those of others on the same carrier: in their lowest bits. 0 bits: there
+/// are no others.
 struct tag_share {
   int bits = 0;
   int number = 0;
@@ -36,9 +35,9 @@ inline int tag_bits(MPI_Comm comm) {
 
 namespace kolo::inline KOLO_ABI::mpi {
 
-/// A duplicate of a communicator, and which of its tags belong to whom. Those whose ranks all lie inside it, and that
-/// use it, have a number each, which no other one has that shares a rank with it; so threads may use them side by side.
-/// It may be asked by several threads at once.
+/// A duplicate of a communicator, and the numbers by which its tags are divided. Each communicator that uses it has all
+/// its ranks inside it, and a number that no other one has that shares a rank with it; so threads may use them side by
+/// side. Several threads may call it at once.
 class carrier {
  public:
   /// Collective over `all`, which stays the caller's.
@@ -49,7 +48,7 @@ class carrier {
     nodes_ = detail::mpi::hosts_of(comm_, rank, size);
     liveness_ = detail::mpi::local_liveness{comm_, nodes_, rank};
     is_oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank).local_size);
-    bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag says what the message is
+    bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag encodes the message
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
     int threads = MPI_THREAD_SINGLE;
     detail::mpi::check(MPI_Query_thread(&threads), "MPI_Query_thread", rank);
@@ -63,8 +62,8 @@ class carrier {
     if (detail::mpi::is_running()) MPI_Group_free(&group_);
   }
 
-  /// Where the ranks of `existing`, which has one group, are in this communicator; nothing if one of them is not. Asks
-  /// nobody.
+  /// The positions in this communicator of the ranks of `existing`, which has one group; empty if one of them is not in
+  /// it. Not collective.
   std::vector<int> ranks_of(MPI_Comm existing) const {
     detail::mpi::expect_one_group(existing);
     MPI_Group group = MPI_GROUP_NULL;
@@ -86,9 +85,9 @@ class carrier {
   bool is_oversubscribed() const { return is_oversubscribed_; }
   int bits() const { return bits_; }
 
-  /// Collective over `existing`: a number that is free on all of its ranks, and from now on is not; 0: there is none.
-  /// Where two threads meet in two communicators at once, ranks may take the number for one or for the other: then both
-  /// try again, from where each has not yet looked.
+  /// Collective over `existing`: claims a number that is free on all of its ranks; 0: there is none. Where two threads
+  /// claim numbers for two communicators at once, ranks may claim one number for different communicators: then both try
+  /// again, from the next number that they have not tried.
   int take_number(MPI_Comm existing) {
     int rank = 0;
     detail::mpi::check(MPI_Comm_rank(existing, &rank), "MPI_Comm_rank");
@@ -115,7 +114,7 @@ class carrier {
 
   static std::uint64_t bit(int number) { return std::uint64_t{1} << number % 64; }
 
-  /// Was it the other way before?
+  /// Whether this changed it.
   bool set(int number, bool is_free) {
     const std::scoped_lock lock{mutex_};
     auto& word = free_[static_cast<std::size_t>(number / 64)];
@@ -154,7 +153,7 @@ class carrier {
 
 namespace kolo::inline KOLO_ABI::detail::mpi {
 
-/// What a communicator has of a carrier: ranks there and a number, which it gives back unless messages may be under
+/// A communicator's share of a carrier: its ranks there and a number, which it returns unless messages may be under
 /// way.
 class carried_communicator {
  public:

@@ -20,9 +20,9 @@ using communicator = kolo::communicator<transport>;
 using routed_communicator = kolo::communicator<routed<shm::transport, transport>>;
 
 /// MPI_Init and MPI_Finalize, for programs that want them as an object: `kolo::mpi::environment env{argc, argv};`.
-/// Where MPI is initialised already, it only looks whether that level is there. `threads`: the level that is asked for;
-/// `kolo::background` takes MPI_THREAD_SERIALIZED. Errors: `invalid_argument` if MPI does not provide that level; what
-/// MPI_Init gives is enough for MPI_THREAD_FUNNELED.
+/// Where MPI is initialised already, it only checks the level. `threads`: the level to request; `kolo::background`
+/// needs MPI_THREAD_SERIALIZED. Errors: `invalid_argument` if MPI does not provide that level; the level of MPI_Init is
+/// enough for MPI_THREAD_FUNNELED.
 class environment {
  public:
   environment(int& argc, char**& argv, int threads = MPI_THREAD_FUNNELED) {
@@ -54,7 +54,7 @@ class environment {
 
 namespace kolo::inline KOLO_ABI {
 
-/// MPI's collectives, non-blocking, so that deadlines hold. What only moves is bytes to MPI.
+/// MPI's collectives, non-blocking, so that deadlines hold. Where nothing is combined, elements are bytes to MPI.
 template <>
 struct native_of<mpi::transport> {
   template <kind K, class T, class Op>
