@@ -151,7 +151,7 @@ TEST_CASE("adasum: what one rank refuses, or does not survive, all ranks hear at
           }
           t.expect(contains(words, is_refused   ? "has .rows"
                                    : is_culprit ? "the list is broken"
-                                                : "an exception ended adasum"));
+                                                : "an exception ended adasum: the list is broken"));
           all.arrive_and_wait();  // nobody hears it by the others' ends
         },
         {.timeout = std::chrono::seconds{3}});

@@ -10,6 +10,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -190,6 +191,22 @@ namespace detail::core {
 /// Throws a new error, with a sentence built of words.
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_error(errc code, std::initializer_list<word> words) {
   throw error{code, text_of(words)};
+}
+
+/// "an exception ended `what`", with the words of the exception that is being handled.
+[[gnu::cold, gnu::noinline]] inline fixed_text<256> ended_by_exception(const char* what) noexcept {
+  fixed_text<256> text;
+  const auto say = [&](const char* of, const char* words) {
+    std::snprintf(text.characters, sizeof text.characters, "an exception ended %s%s%s", what, of, words);
+  };
+  say("", "");
+  try {
+    if (const auto thrown = std::current_exception()) std::rethrow_exception(thrown);  // none: a thread is cancelled
+  } catch (const std::exception& e) {
+    say(": ", e.what());
+  } catch (...) {
+  }
+  return text;
 }
 
 /// Rethrows a stored error and marks it as in flight on this thread.

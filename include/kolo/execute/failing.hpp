@@ -31,7 +31,7 @@ struct failing {
   /// The exception is not an error of this library; the caller rethrows it.
   [[gnu::cold, gnu::noinline]] void break_by_exception(const operation& o) {
     mark_reported();
-    if (!self().transport.failed()) break_off(o, "an exception ended its operation");
+    if (!self().transport.failed()) break_off(o, core::ended_by_exception("its operation"));
   }
   [[gnu::cold, gnu::noinline]] void break_off(const operation& o, std::string_view text) {
     auto& transport = self().transport;

@@ -54,7 +54,7 @@ class adasum {
     pass_on(e.cause().text);
     throw;
   } catch (...) {
-    pass_on("an exception ended adasum");
+    pass_on(detail::core::ended_by_exception("adasum"));
     throw;
   }
 

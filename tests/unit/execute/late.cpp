@@ -311,13 +311,18 @@ TEST_CASE("an operator that throws breaks the communicator, and the others hear 
       const auto op = [bad = comm.rank() == 1](int a, int b) {
         return bad ? throw std::runtime_error("a bug of the user's") : a + b;
       };
+      std::string end;
       try {
-        return end_and_next(comm, [&] { kolo::allreduce(comm, x, op); });
+        end = end_and_next(comm, [&] { kolo::allreduce(comm, x, op); });
       } catch (const std::runtime_error&) {
-        return end_of([&] { kolo::barrier(comm); });
+        end = end_of([&] { kolo::barrier(comm); });
       }
+      return end + ", " + words_of([&] { kolo::barrier(comm); });
     });
-    for (const auto& words : said) CHECK(words.ends_with("peer failed 1"));  // some may have had all that they needed
+    for (const auto& words : said) {
+      CHECK(words.find("peer failed 1, kolo: ") != std::string::npos);  // some may have had all that they needed
+      CHECK(words.ends_with("rank 1: an exception ended its operation: a bug of the user's"));
+    }
   }
 }
 
