@@ -308,6 +308,9 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
     args.schedule = execute::no_schedule;
   } else if constexpr (!schedule::Automatic<S>) {
     if (const int size = comm.size(); size > 1) {
+      if constexpr (core::has_root(K) && requires { c.schedule.only_root(); })
+        require(comm, name(K), root == c.schedule.only_root(), "the schedule is made for root ", c.schedule.only_root(),
+                ", and the call names ", root);
       require(comm, K, supports(c.schedule, size),
               "the algorithm, with its parameters, does not support this number of ranks");
       ::new (&args.schedule) execute::schedule_ref(execute::erase_schedule(c.schedule, size));

@@ -97,8 +97,9 @@ class synthesized {
     explicit of_kind(const synthesized& s) : steps{s.steps_}, root{s.table().root} {}
 
     bool supports(int p) const {
-      return steps->table.collective == K && p == steps->table.ranks && root == steps->table.root;
+      return steps->table.collective == K && p == steps->table.ranks && root == only_root();
     }
+    int only_root() const { return steps->table.root; }
     int blocks(int) const { return steps->table.blocks; }
     int rounds(int) const { return steps->table.rounds; }
     int reduce_rounds(int) const { return steps->table.reduce_rounds; }

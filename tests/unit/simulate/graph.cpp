@@ -186,6 +186,13 @@ TEST_CASE("ranks run what was synthesised") {
     });
   };
   CHECK(holds(said(on_two), "support"));
+  const auto from_another = [&] {
+    kolo::threads::run(16, [&](auto& comm) {
+      std::vector<int> x(4);
+      kolo::broadcast(comm, x, 5, from_3);
+    });
+  };
+  CHECK(holds(said(from_another), "the schedule is made for root 3, and the call names 5"));
 }
 
 TEST_CASE("what cannot be synthesised is refused with a sentence") {
