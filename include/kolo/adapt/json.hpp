@@ -24,6 +24,11 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::adapt {
 inline constexpr const char* pattern_names[] = {"unknown", "rounds", "one_way", "exchange", "there_and_back"};
 
+inline const nlohmann::json& needed(const nlohmann::json& j, const char* name) {
+  if (!j.contains(name)) throw std::invalid_argument(std::string{"kolo: a \""} + name + "\" is needed in " + j.dump());
+  return j.at(name);
+}
+
 inline pattern pattern_from(const std::string& name) {
   for (unsigned i = 1; i < std::size(pattern_names); ++i)
     if (name == pattern_names[i]) return static_cast<pattern>(i);
@@ -120,19 +125,23 @@ void read_rows(const nlohmann::json& all, const std::string& what, Rows& rows, R
 }  // namespace detail::adapt
 
 /// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "duplex": seconds, "message": seconds,
-/// "bytes": [one for each of tuning::sizes], ...}, ...], ...}; what a row does not name is 0. "native": [{"ranks": 2,
-/// "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any. "origin" as in a network.
+/// "bytes": [one for each of tuning::sizes], ...}, ...], "copied": ..., "noticed": ...}; what else is not named
+/// is 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
+/// "origin" as in a network.
 /// Errors  std::invalid_argument: a name that there is not, an unknown pattern, no number where one must be, a list of
-///         another length, a row without its ranks, too many rows; what nlohmann::json throws.
+///         another length, a table without its rows, a row without its ranks or `runs_as`, too many rows; what
+///         nlohmann::json throws.
 inline void from_json(const nlohmann::json& j, tuning& t) {
   using nlohmann::json;
   t = {};
   detail::adapt::read_numbers(j, "a table", t, detail::adapt::numbers_of_tuning, {"rows", "native", "origin"});
-  detail::adapt::read_rows(j.at("rows"), "a table", t.rows, [](json one, const std::string& what, tuning::row& to) {
-    if (one.contains("turn")) one.emplace("duplex", one["turn"]), one.erase("turn");  // its name in 0.1
-    detail::adapt::read_numbers(one, what, to, detail::adapt::numbers_of_row, {"runs_as"});
-    to.runs_as = detail::adapt::pattern_from(one.at("runs_as"));
-  });
+  detail::adapt::read_rows(detail::adapt::needed(j, "rows"), "a table", t.rows,
+                           [](json one, const std::string& what, tuning::row& to) {
+                             if (one.contains("turn"))
+                               one.emplace("duplex", one["turn"]), one.erase("turn");  // its name in 0.1
+                             detail::adapt::read_numbers(one, what, to, detail::adapt::numbers_of_row, {"runs_as"});
+                             to.runs_as = detail::adapt::pattern_from(detail::adapt::needed(one, "runs_as"));
+                           });
   if (j.contains("native"))
     detail::adapt::read_rows(j.at("native"), "a table of native times", t.native,
                              [](const json& one, const std::string& what, tuning::native_row& to) {

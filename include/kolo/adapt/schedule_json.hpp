@@ -25,11 +25,6 @@ inline arrival arrival_from(const std::string& name) {
   throw std::invalid_argument("kolo: nothing arrives as \"" + name + '"');
 }
 
-inline const nlohmann::json& needed(const nlohmann::json& j, const char* name) {
-  if (!j.contains(name)) throw std::invalid_argument(std::string{"kolo: a \""} + name + "\" is needed in " + j.dump());
-  return j.at(name);
-}
-
 inline constexpr auto numbers_of_graph = [](auto& g, auto see) {
   see("ranks", g.ranks);
   see("switches", g.switches);

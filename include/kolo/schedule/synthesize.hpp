@@ -121,7 +121,7 @@ template <class Graph>
 synthesized synthesize(kind k, const Graph& g, std::size_t bytes, int root = 0) {
   namespace impl = detail::schedule;
   const auto refuse = [](const std::string& why) -> synthesized {
-    throw error{errc::invalid_argument, "kolo::synthesize: " + why};
+    throw error{errc::invalid_argument, "synthesize: " + why};
   };
   const int p = g.ranks();
   const bool is_rooted = k == kind::broadcast || k == kind::reduce;
