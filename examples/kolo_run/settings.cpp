@@ -32,6 +32,7 @@ std::optional<settings> read_settings(int argc, char** argv, int& status) {
   app.footer(more);
   app.prefix_command();
   app.add_option("-n,--ranks", s.ranks, "how many ranks; as many as processors unless it is said")
+      ->check([](const std::string& n) { return std::string{n == "p" ? "write -n in place of -np" : ""}; })
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--hosts", s.hosts,
                  "a file, name:ranks a line (a bare name: one rank, by Open MPI): over ssh, by the MPI that is here")

@@ -26,6 +26,8 @@ expect 127 "$run" -n 2 "$work/nothing"
 expect 126 "$run" -n 2 "$work"
 expect 64 "$run" -n 2
 expect 64 "$run" --nonsense true
+expect 64 "$run" -np 4 true
+grep -q "write -n in place of -np" "$work/out" || { echo "nobody says how -np is written here"; cat "$work/out"; exit 1; }
 expect 5 timeout 60 "$run" -n 3 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || exit 5; sleep 1000'
 says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
 
