@@ -9,6 +9,7 @@
 #include <list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #ifndef KOLO_WRONG
@@ -157,6 +158,11 @@ int main() {
 // alone: kolo: what launch runs returns an exit status, an int, or nothing
 #if IS(26)
     kolo::shm::launch(2, [](auto&) { return 2.7f; });
+#endif
+// expect: kolo: the elements of this view are not trivially copyable, as std::pair and std::tuple are not
+#if IS(27)
+    std::vector<std::pair<float, int>> places(10);
+    kolo::allreduce(comm, places, [](auto a, auto b) { return a < b ? b : a; });
 #endif
   });
 }

@@ -33,7 +33,15 @@ struct sound_argument {
   static_assert(yes || !almost_algorithm,
                 "kolo: this has an algorithm's member `collective`, and is none: static_assert(kolo::Schedule<S>) says "
                 "what is missing of blocks(p), rounds(p) and at(r, p, k), which are static or const");
-  static_assert(yes || almost_algorithm || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
+  static constexpr bool almost_view = requires(plain & x) {
+    x.size();
+    requires !std::is_trivially_copyable_v<std::remove_cvref_t<decltype(*x.data())>>;
+  };
+  static_assert(
+      yes || !almost_view,
+      "kolo: the elements of this view are not trivially copyable, as std::pair and std::tuple are not: take a "
+      "struct of their members");
+  static_assert(yes || almost_algorithm || almost_view || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
                     std::is_same_v<plain, std::vector<bool>>,
                 "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
                 "elements; kolo::strided; kolo::bucket; a type T of your own for which kolo::View<T> holds), an "
