@@ -55,7 +55,8 @@ struct grow_options {
 /// exception is the failure of another communicator, they get that failure's text, and the rank of this communicator
 /// that caused it; peer is -1 if none of these ranks did. After a failure every call on it fails at once, on every
 /// rank, with the first cause. A communicator that was moved from may be assigned to or destroyed; all else is
-/// undefined.
+/// undefined. A copy is the same communicator, which lives until the last of them is gone, also when an exception
+/// destroys another one: so pass references.
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
