@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws, for the transport that include/kolo/transport/README.md shows.
+// The laws, for the transport that include/kolo/transport/README.md shows; and its decorator.
 #include <page_transport.hpp>
 
 #include "laws/message_laws.hpp"
 #include "support/catch.hpp"
+
+template <class Base>
+std::uint64_t jitter<Base>::commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::indirect& where) {
+  std::this_thread::yield();
+  return Base::commit(peer, bytes, tag, where);
+}
 
 namespace {
 
@@ -65,4 +71,17 @@ TEST_CASE("the page's transport: a rank that throws is a failure of the others")
     return f.code == kolo::errc::peer_failed && f.peer == 1 ? "" : "another failure";
   });
   CHECK(said == all_say(3, ""));
+}
+
+TEST_CASE("the page's decorator: is made of a transport, and its groups are decorated as well") {
+  static_assert(kolo::SlotTransport<jitter<kolo::threads::transport>>);
+  kolo::threads::run(3, [](auto& comm) {
+    kolo::communicator<jitter<kolo::threads::transport>> slow{comm.transport().split(0, comm.rank())};
+    auto pair = slow.split(comm.rank() == 2, comm.rank());
+    std::vector<int> x(100'000, comm.rank() + 1), y = x;
+    kolo::allreduce(slow, x, kolo::sum);
+    kolo::allreduce(pair, y, kolo::sum);
+    if (x != std::vector<int>(x.size(), 6) || y != std::vector<int>(y.size(), 3))
+      throw std::runtime_error{"other sums"};
+  });
 }
