@@ -14,7 +14,7 @@ constexpr bool reduces_once(const S& schedule, int size) {
   if (size == 1) return true;
   if (!supports(schedule, size)) return false;
   const detail::schedule::erased<S> subject{schedule, size};
-  if (!detail::schedule::is_well_shaped(subject)) return false;
+  if (detail::schedule::misfit_of(subject)) return false;
   detail::schedule::prover proof{subject};
   return proof.run() && !proof.sends_partial_results();
 }

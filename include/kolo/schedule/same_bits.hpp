@@ -198,7 +198,7 @@ constexpr comparer::finding compare_now() {
   const B b{};
   const erased<A> first{a, Size};
   const erased<B> second{b, Size};
-  if (!is_well_shaped(first) || !is_well_shaped(second)) return {bits_fault::unproven, Size};
+  if (misfit_of(first) || misfit_of(second)) return {bits_fault::unproven, Size};
   return comparer{first, second, Kept}.run();
 }
 template <Schedule A, Schedule B, int Size, partial_results Kept>

@@ -94,6 +94,7 @@ struct verdict {
   int round = -1;
   int block = -1;
   proof_way way = proof_way::every_rank;
+  const char* misfit = nullptr;  ///< of a bad_shape: what must be, as "blocks is 1 at least"
 
   constexpr operator bool() const { return what == fault::none; }
 
@@ -105,7 +106,9 @@ struct verdict {
     if (round >= 0) text += "round " + std::to_string(round) + ", ";
     if (block >= 0) text += "block " + std::to_string(block) + ", ";
     if (rank >= 0 || round >= 0 || block >= 0) text.replace(text.size() - 2, 2, ": ");
-    return text + sentence(what) + (what == fault::none ? sentence(way) : "");
+    text += sentence(what);
+    if (misfit) text += std::string{": "} + misfit;
+    return text + (what == fault::none ? sentence(way) : "");
   }
 };
 

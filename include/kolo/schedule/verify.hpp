@@ -16,11 +16,17 @@ namespace detail::schedule {
 
 inline constexpr int most_by_every_rank = 400;  ///< where one rank may stand for all
 
-constexpr bool is_well_shaped(const erased_schedule& s) {
-  const int parts = has_parts(s.collective) ? s.size : 1;
-  if (s.relative && ((s.blocks != 1 && s.blocks != s.size) || s.scratch > 0)) return false;
-  const bool fits = s.blocks >= 1 && s.blocks % parts == 0 && (s.collective != kind::alltoall || s.blocks == s.size);
-  return fits && s.rounds >= 0 && s.scratch >= 0 && s.root >= 0 && s.root < s.size;
+/// What is not as it must be, as a sentence; nullptr: nothing.
+constexpr const char* misfit_of(const erased_schedule& s) {
+  if (s.blocks < 1) return "blocks is 1 at least";
+  if (s.collective == kind::alltoall && s.blocks != s.size) return "blocks is the number of ranks";
+  if (has_parts(s.collective) && s.blocks % s.size != 0) return "blocks is a multiple of the number of ranks";
+  if (s.rounds < 0) return "rounds is 0 at least";
+  if (s.scratch < 0) return "scratch is 0 at least";
+  if (s.root < 0 || s.root >= s.size) return "root is a rank";
+  if (s.relative && ((s.blocks != 1 && s.blocks != s.size) || s.scratch > 0))
+    return "a relative schedule has no scratch, and one block, or one for each rank";
+  return nullptr;
 }
 }  // namespace detail::schedule
 
@@ -34,8 +40,8 @@ constexpr verdict verify(const S& schedule, int size) {
   if (size < 1 || !supports(schedule, size))
     return {.what = fault::unsupported, .collective = S::collective, .size = size};
   const detail::schedule::erased<S> subject{schedule, size};
-  if (!detail::schedule::is_well_shaped(subject))
-    return {.what = fault::bad_shape, .collective = S::collective, .size = size};
+  if (const char* const misfit = detail::schedule::misfit_of(subject))
+    return {.what = fault::bad_shape, .collective = S::collective, .size = size, .misfit = misfit};
   if (!std::is_constant_evaluated() && size > detail::schedule::most_by_every_rank)
     if (const auto found = detail::schedule::representative{subject}.run()) return *found;
   return detail::schedule::prover{subject}.run();

@@ -94,6 +94,13 @@ TEST_CASE("a size that is not supported, and a shape that does not fit") {
   check(scripted<kind::broadcast>{0, 0, idle}, 4, fault::bad_shape, none, none, none);
   check(scripted<kind::broadcast>{1, -1, idle}, 4, fault::bad_shape, none, none, none);
   check(scripted<kind::broadcast>{1, 0, idle, -1}, 4, fault::bad_shape, none, none, none);
+  CHECK(verify(scripted<kind::allgather>{5, 0, idle}, 4).message() ==
+        "allgather of 4 ranks: blocks, rounds or root do not fit the collective and the number of ranks: blocks is a "
+        "multiple of the number of ranks");
+  CHECK(verify(scripted<kind::alltoall>{8, 0, idle}, 4).message().ends_with(": blocks is the number of ranks"));
+  CHECK(verify(scripted<kind::barrier>{0, 0, idle}, 4).message().ends_with(": blocks is 1 at least"));
+  CHECK(verify(scripted<kind::broadcast>{1, -1, idle}, 4).message().ends_with(": rounds is 0 at least"));
+  CHECK(verify(scripted<kind::broadcast>{1, 0, idle, -1}, 4).message().ends_with(": scratch is 0 at least"));
 }
 
 TEST_CASE("peers that do not exist, and oneself among others") {
