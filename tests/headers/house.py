@@ -90,6 +90,8 @@ PRIVATE = set("""
     agenda baton flight_note flight_guard flight_subject one_caller note_type note_numbers unborn wanted_after holds_before untyped_schedule recorded_program
     recording_executor is_noted_ region_record neighbourhood of_second_ring size_place slice_place
     wire_ job_ letters_ looked_ joined_notes told_address brood obituary last_words leave_word live_as_rank withdraw
+    company driven drive_all_but unsaid unsaid_failure in_room pinned_room stock nobody_known with_culprit region_places said_in_unwinding had_said
+    first_looks pair_book ways_to_run is_between_two shown_memory can_be_shown crosses_once
 """.split())
 # Words that say something else in a test: in include/ and examples/ they are private, too.
 PRIVATE_IN_CODE = set("said seen seen_ hear tell listen notes kept kept_ letter give_back look look_ refer alarm touch".split())
@@ -134,6 +136,9 @@ def private_words(root):
         private = PRIVATE | PRIVATE_IN_CODE if is_code else PRIVATE
         if path.stem in private:
             yield f"{name}: the file's name is a private word; see the glossary"
+        for number, line in enumerate(path.read_text(errors="replace").split("\n") if name.startswith("include/") else [], 1):
+            if re.search(r"//.*\b[Ww]hoever\b", line):
+                yield f"{name}:{number}: `whoever` hides who is meant: a rank that, the caller, the thread that"
         for number, line in enumerate(without_comments(path.read_text(errors="replace")).split("\n"), 1):
             if not re.match(r"\s*#\s*include", line):
                 line = re.sub(r"(?<![\w>])::\w+", "", line)  # the system's own: ::listen
@@ -381,6 +386,7 @@ def self_test():
         ("a header has fewer", a, head + "\n" * LINES),
         ("`worksheet` is a private word", a, head + "struct worksheet; // situation\n"),
         ("`said` is a private word", a, head + "int said = ::listen(0, 0);\n"),
+        ("hides who is meant", a, head + "// Whoever waits.\n"),
         ("`wire` is a format", a, head + "int r = wire.rank();\n"),
         ("file's name is a private word", "include/kolo/view/mailbox.hpp", head),
         ("version_minor is not 1", "include/kolo/version.hpp", good["include/kolo/version.hpp"].replace("minor = 1", "minor = 2")),

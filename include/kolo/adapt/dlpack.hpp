@@ -118,8 +118,7 @@ struct dlpack_deleter {
 };
 }  // namespace detail::adapt
 
-/// A tensor for another framework, and whoever holds it: `release()` hands it over, as a PyCapsule or to
-/// `at::fromDLPack`.
+/// A tensor for another framework, and its owner: pass `release()` on, as a PyCapsule or to `at::fromDLPack`.
 using dlpack_tensor = std::unique_ptr<DLManagedTensor, detail::adapt::dlpack_deleter>;
 
 /// `to_dlpack(std::move(vector), {rows, columns})` keeps the vector until the other framework has done with it;

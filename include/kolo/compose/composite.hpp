@@ -170,12 +170,12 @@ constexpr memory_space space_of_argument() {
 /// Order    Both transports share one sequence of calls. A call on one transport begins on a rank when all calls on the
 ///          other that this rank has made before have ended there, also those that were only started; the numbers of
 ///          calls go through both. So, where all ranks make their calls in one order, as on any communicator: take the
-///          lowest call that has not ended everywhere. Whoever has not made it yet waits at most for lower ones, and
-///          those end; who has made it does nothing else first. Nobody waits in a circle, however the two libraries
-///          block inside. (On a stream, as over NCCL, a call ends on the host when it has been put there: it needs
-///          nothing more than the calls with lower numbers, which are there on all ranks.) Ranks that disagree get
-///          `mismatch` where they meet on a transport that compares numbers, else the deadline. The price: work on the
-///          two transports overlaps only where the earlier one goes on by itself on a stream.
+///          lowest call that has not ended everywhere. A rank that has not made it yet waits at most for lower ones,
+///          which end; a rank that has made it does nothing else first. So ranks cannot wait in a circle, however the
+///          two libraries block inside. (On a stream, as over NCCL, a call ends on the host when it is enqueued: it needs
+///          only the calls with lower numbers, which are there on all ranks.) Ranks that disagree get `mismatch` if they
+///          meet on a transport that compares numbers, else the deadline. The price: work on the two transports overlaps
+///          only if the earlier one progresses by itself on a stream.
 ///          Between two ranks, too, what was started on one transport ends before anything starts on the other: start
 ///          the sends and the receives of one transport before those of the other.
 /// Failure  What fails on one transport has failed on both, on all ranks, with one first cause: the second transport

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks of one host that reach each other's memory on devices, as whoever calls on them knows them: by name, and by
-// what may be said about them.
+// The public names of ranks of one host that reach each other's memory on devices: their communicator and its options.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>

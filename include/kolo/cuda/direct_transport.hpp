@@ -21,8 +21,8 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// * `wait` is how the host waits for its stream, with a deadline; cudaStreamSynchronize has none.
 /// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that
 ///   stream has been waited for.
-/// * The communicator works on the device that is current at its first call. Whoever uses it has that device current;
-///   anything else is an error that names both, as is a view in another device's memory.
+/// * The communicator works on the device that is current at its first call. The caller must have that device current;
+///   another one is an error that names both, as is a view in another device's memory.
 ///
 /// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the
 /// executor is, so that this header does without kernels until they are used.)
@@ -105,7 +105,7 @@ class direct_transport : public PeerMemory::base_transport {
   bool kernels_reach_all() const { return peer_exchange_.peer_memory().kernels_reach_all(); }
   void begin(const options& o) { work_.go_on(o.stream); }
   std::byte* token() { return work_.token(); }
-  /// All that is asked for so far is on the stream, and whoever sleeps for it is woken.
+  /// Puts all pending work on the stream, and wakes the peers that sleep waiting for it.
   void flush() {
     work_.flush();
     base_transport::flush();

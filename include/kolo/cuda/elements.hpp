@@ -79,8 +79,8 @@ KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
 }
 
 /// into[0] = into[1] = ... = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most
-/// sources in one pass, for at most Targets. Whoever reads an element of all sources also writes it to all targets, so
-/// a target may be a source.
+/// sources in one pass, for at most Targets. The thread that reads an element of all sources also writes it to
+/// all targets, so a target may be a source.
 template <class T, class Op, std::size_t Most, std::size_t Targets, std::size_t N>
 struct combining {
   using W = reduce::wire_element_t<Op, T>;

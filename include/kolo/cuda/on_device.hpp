@@ -39,8 +39,8 @@ struct reaches_devices {
 /// twice, as it does once in memory (2(p-1)/p n bytes each way for a ring allreduce, where staging the whole vector
 /// would take n).
 ///
-/// The communicator works on the device that is current at its first call. Whoever uses it has that device current;
-/// anything else is an error that names both, as is a view in another device's memory.
+/// The communicator works on the device that is current at its first call. The caller must have that device current;
+/// another one is an error that names both, as is a view in another device's memory.
 template <MessageTransport Base>
 class on_device : private detail::cuda::pinned_pool,
                   public Base {  // in this order: the transport may still write to pinned memory when it is destroyed

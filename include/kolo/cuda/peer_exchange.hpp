@@ -48,8 +48,8 @@ struct imported_memory {
 /// * `complete(imported, peer, k, stream)`: records the point behind what was done
 /// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
 ///
-/// Points are used again as slots are: whoever shows the n-th memory has heard the reply about the one `slots` before,
-/// so both streams were told to wait for what they had to, and all points of that slot are free.
+/// Points are reused as slots are: a rank that publishes its n-th memory has received the reply about the one `slots`
+/// before, so both streams already wait for what they had to, and all points of that slot are free.
 template <class PeerMemory>
 class peer_exchange {
  public:

@@ -20,7 +20,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 ///   done with the old one, as long as its deadline lets it.
 /// * Memory that was shown may be freed after the call that showed it has happened; CUDA calls that undefined while a
 ///   peer has it open. As other libraries that work in this way have found, the device keeps it until it is closed:
-///   whoever frees and allocates all the time has less of it.
+///   a program that frees and allocates all the time has less of it.
 /// * A process that dies with work on its stream may leave the streams of others waiting for it: CUDA cannot take a
 ///   wait back. They are told who died; their own memory is to be had again when they end.
 /// * The communicator's end waits for this rank's stream, unless it has failed: then what it has on the device, and

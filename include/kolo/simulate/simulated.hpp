@@ -87,7 +87,7 @@ class transport {
   }
 
   void relax(backoff& p, const wait_context& s) {
-    if (p.nap.count() > 0) return check(p, s);  // whoever sends there does not wake this rank
+    if (p.nap.count() > 0) return check(p, s);  // a send there does not wake this rank
     throw_if_failed();
     const double since = first_look(p), deadline = since + seconds(s.timeout);
     for (bool once = false;; once = true) {

@@ -56,7 +56,7 @@ struct message_queue {
 
 struct world;
 
-/// The ranks of a communicator. Whoever has the token uses it.
+/// The ranks of a communicator. Only the thread that has the token uses it.
 struct group {
   struct member {
     int number;  ///< among all ranks

@@ -226,7 +226,7 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 
 /// Collective. Each rank writes its slices (values and state, 1/p of all) to `path.save<k>.<rank>of<ranks>`, the k-th
 /// save to this path; when all have, the root makes `path` name them, and removes the files of all other saves, those
-/// that were killed among them: whoever reads, also beside it, finds one whole checkpoint. A rank's local parameters
+/// that were killed among them: a reader finds one whole checkpoint, also during a save. A rank's local parameters
 /// are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves. Errors, on
 /// every rank: `mismatch` where ranks save under different names; `system`, on the others `peer_failed`, where one does
 /// not see rank 0's part within half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then

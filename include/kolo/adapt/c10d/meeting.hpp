@@ -81,7 +81,7 @@ inline shm::communicator meet(::c10d::Store& store, int rank, int size, millisec
 /// A barrier by the store, after which the group can still be used, whatever happened: c10d's monitoredBarrier.
 /// `number`: the how many-th of this group. It takes the keys of the one before out of the store, once all have come to
 /// this one. Errors, in c10d's words, which programs look for  std::runtime_error on
-/// rank 0, which names who has not come; and on whoever waits for it.
+/// rank 0, which names the ranks that have not come; and on the ranks that wait for rank 0.
 class monitored_barrier {
  public:
   monitored_barrier(::c10d::Store& store, int rank, int size, std::uint64_t number)

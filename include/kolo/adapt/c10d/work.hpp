@@ -23,9 +23,9 @@ using tensors = std::vector<at::Tensor>;
 
 class work;
 
-/// Works that are run one after the other, in the order in which they come: by a thread of the queue, or by whoever
-/// would only wait for one of them. Whoever has run one tells its future then, while another thread runs the next
-/// one: a callback may wait for works that are behind it. So there are as many threads as callbacks that wait, and one.
+/// Works that run one after the other, in order: on a thread of the queue, or on a caller that would only wait for one
+/// of them. The thread that has run a work completes its future while another thread runs the next one: a callback may
+/// wait for later works. So there is one thread more than there are callbacks that wait.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
   work_queue() = default;
@@ -109,8 +109,8 @@ class work : public ::c10d::Work {
   tensors result() override { return results_.empty() ? tensors{} : results_.front(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
-  /// The queue in which it is to stand: whoever waits without a limit of its own runs what is to be run, which saves
-  /// the way to the thread.
+  /// The queue in which it is to run: a caller that waits without a time limit runs the queue's works itself, which
+  /// saves the handover to the thread.
   void stands_in(const std::shared_ptr<work_queue>& queue) { queue_ = queue; }
   bool wait(std::chrono::milliseconds timeout) override {
     if (timeout == kNoTimeout)
