@@ -136,7 +136,7 @@ def private_words(root):
         private = PRIVATE | PRIVATE_IN_CODE if is_code else PRIVATE
         if path.stem in private:
             yield f"{name}: the file's name is a private word; see the glossary"
-        for number, line in enumerate(path.read_text(errors="replace").split("\n") if name.startswith("include/") else [], 1):
+        for number, line in enumerate(path.read_text(errors="replace").split("\n") if str(name).startswith("include/") else [], 1):
             if re.search(r"//.*\b[Ww]hoever\b", line):
                 yield f"{name}:{number}: `whoever` hides who is meant: a rank that, the caller, the thread that"
         for number, line in enumerate(without_comments(path.read_text(errors="replace")).split("\n"), 1):
