@@ -172,10 +172,10 @@ constexpr memory_space space_of_argument() {
 ///          calls go through both. So, where all ranks make their calls in one order, as on any communicator: take the
 ///          lowest call that has not ended everywhere. A rank that has not made it yet waits at most for lower ones,
 ///          which end; a rank that has made it does nothing else first. So ranks cannot wait in a circle, however the
-///          two libraries block inside. (On a stream, as over NCCL, a call ends on the host when it is enqueued: it needs
-///          only the calls with lower numbers, which are there on all ranks.) Ranks that disagree get `mismatch` if they
-///          meet on a transport that compares numbers, else the deadline. The price: work on the two transports overlaps
-///          only if the earlier one progresses by itself on a stream.
+///          two libraries block inside. (On a stream, as over NCCL, a call ends on the host when it is enqueued: it
+///          needs only the calls with lower numbers, which are there on all ranks.) Ranks that disagree get `mismatch`
+///          if they meet on a transport that compares numbers, else the deadline. The price: work on the two transports
+///          overlaps only if the earlier one progresses by itself on a stream.
 ///          Between two ranks, too, what was started on one transport ends before anything starts on the other: start
 ///          the sends and the receives of one transport before those of the other.
 /// Failure  What fails on one transport has failed on both, on all ranks, with one first cause: the second transport
