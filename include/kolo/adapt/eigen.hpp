@@ -59,7 +59,7 @@ struct eigen_parameter {
   template <class M>
   std::span<T> elements(M& m) const {
     const bool is_dense =
-        m.innerStride() == 1 && (is_vector<M> || m.outerSize() == 1 || m.outerStride() == m.innerSize());
+        m.innerStride() == 1 && (is_vector<M> || m.size() == m.innerSize() || m.outerStride() == m.innerSize());
     if (!is_dense && m.size() > 0) refuse("has gaps between its elements: copy it into a matrix of its own");
     return {m.data(), static_cast<std::size_t>(m.size())};
   }
