@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a rank would put on its stream, written down; and what all ranks wrote as the lists of one program.
+// The work that a rank would put on its stream, recorded: its actions and messages, and those of all ranks joined into
+// one program.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -40,9 +41,9 @@ class intervals {
   std::map<const std::byte*, const std::byte*> ends_;  ///< by where they begin
 };
 
-/// What one rank does, in the order of the calls: actions, and messages. What arrives in a round is copied by the
-/// receiver, in one phase, which waits for what the senders have done before that round. The phase after the round
-/// waits until all that this rank has sent in it has been copied.
+/// The actions and messages of one rank, in the order of the calls. The receiver copies the messages of a round in one
+/// phase, which waits for the phases that the senders have before that round. The phase after the round waits until the
+/// receivers have copied all that this rank sent in it.
 class captured_program {
  public:
   using bytes_of = intervals::bytes_of;
@@ -52,19 +53,19 @@ class captured_program {
     std::byte* data;
     std::size_t bytes;
     std::uint64_t tag;
-    std::uint32_t phases = 0;  ///< that this rank has done when it is there; or when it is copied
-    std::uint32_t action = 0;  ///< that copies it
+    std::uint32_t phases = 0;  ///< that this rank has done when it can be copied (sent), or is copied (received)
+    std::uint32_t action = 0;  ///< the action that copies it
   };
   struct phase_of_rank {
     std::uint32_t first_action = 0;
-    std::vector<std::size_t> arrivals{}, departures{};  ///< for which it waits: of `receives`, and of `sends`
+    std::vector<std::size_t> arrivals{}, departures{};  ///< waits for these of `receives`, of `sends`
   };
 
   std::vector<action> actions{};
   std::vector<source> sources{};
-  std::vector<phase_of_rank> phases{1};  ///< the last has no actions, when the rank has ended
+  std::vector<phase_of_rank> phases{1};  ///< only the last may have no actions: then the rank has ended
   std::vector<message> sends{}, receives{};
-  const kernel* compute = nullptr;  ///< of what combines or converts, if anything does
+  const kernel* compute = nullptr;  ///< of the actions that combine or convert; null: there are none
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes > 0) add(copy_of(to, from, bytes), {{from, bytes}}, {{to, bytes}});
@@ -102,7 +103,7 @@ class captured_program {
   void receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     receives.push_back({peer, data, bytes, tag});
   }
-  /// The messages since the last time are those of one round.
+  /// The messages since the last call are those of one round.
   void submit() {
     if (sends.size() == sent_ && receives.size() == received_) return;
     next_phase();
@@ -133,7 +134,7 @@ class captured_program {
   static std::uintptr_t address(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
   static std::uint32_t misalignment(std::uintptr_t all) { return static_cast<std::uint32_t>(all % 16); }
 
-  /// Into the last phase, or where it must come after what is there, into the next.
+  /// Adds to the last phase, or to a new one where the action must come after actions of the last.
   void add(const action& a, const std::vector<bytes_of>& read, const std::vector<bytes_of>& written) {
     const auto any = [](const std::vector<bytes_of>& all, const intervals& others) {
       return std::any_of(all.begin(), all.end(), [&](bytes_of m) { return others.overlaps(m); });
@@ -161,7 +162,7 @@ struct program_lists {
   std::vector<action> actions{};
   std::vector<source> sources{};
 
-  /// That a rank finds something to do for, in the phase with most to do: a thread, four times 16 bytes.
+  /// Blocks that a rank can keep busy in the largest phase: four times 16 bytes a thread.
   int useful_blocks() const {
     constexpr std::size_t of_a_block = 256 * 4 * 16, most = 4096;
     std::size_t largest = 1;
@@ -175,12 +176,12 @@ struct program_lists {
   }
 };
 
-/// Brings the captured programs of all ranks together: the n-th message from one to another is the n-th that the other
-/// expects of it.
+/// Joins the captured programs of all ranks: the n-th message that one rank sends to another is the n-th that the other
+/// expects from it.
 class linked_program {
  public:
-  /// Throws errc::mismatch where messages do not meet, or where ranks would wait for each other in a circle: no kernel
-  /// may begin to.
+  /// Throws errc::mismatch where messages do not match, or where ranks would wait for each other in a circle: no such
+  /// kernel may begin.
   static program_lists join(const std::vector<const captured_program*>& all) {
     linked_program j{all};
     for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) j.add(rank);

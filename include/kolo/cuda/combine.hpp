@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
-/// A source of a reduction; T is said by the destination.
+/// A source of a reduction; the destination determines T.
 template <class T>
 using operand = device_span<const std::type_identity_t<T>>;
 
@@ -31,16 +31,15 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// combine(stream, dst, {a, b, c}, op [, finish_size])       dst[i] = (a[i] op b[i]) op c[i]
 /// combine(stream, {x, y}, {a, b, c}, op [, finish_size])    x[i] = y[i] = (a[i] op b[i]) op c[i]
 ///
-/// In one pass over memory, behind what is on the stream; with `finish_size` p > 0 also what the operator does at the
-/// end, such as to divide by p. A destination may be one of the sources, and must otherwise not overlap any, nor
-/// another destination.
+/// In one pass over memory, after the work on the stream; with `finish_size` p > 0 followed by the operator's `finish`,
+/// such as a division by p. A destination may be one of the sources; else it must not overlap any source or other
+/// destination.
 ///
 /// Order   the order of the sources. Elements of 16 bits are combined in float and rounded once.
-/// Bits    those that the host gets from the same order (reduce/kernel.hpp), but for the bits of a NaN that addition,
-///         multiplication or division makes. They rest on IEEE arithmetic: not under -use_fast_math. kolo's operators
-///         never put a product into a sum, so nothing can be contracted; an operator of your own that does is
-///         contracted by nvcc without -fmad=false, and on the host by some compilers where they may use fma
-///         (reduce/loops.hpp).
+/// Bits    those of the host for the same order (reduce/kernel.hpp), except for the bits of a NaN that addition,
+///         multiplication or division makes. They need IEEE arithmetic: not with -use_fast_math. kolo's operators never
+///         add a product to a sum, so nothing can be contracted; where an operator of your own does, nvcc contracts it
+///         without -fmad=false, and so do some compilers of the host where they may use fma (reduce/loops.hpp).
 /// Cost    each source is read once, each destination written once; 16 bytes at a time where all addresses are
 ///         multiples of 16.
 /// Errors  invalid_argument: lengths that differ, no source, no destination, or more than 1024 of either.

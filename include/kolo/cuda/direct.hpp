@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The public names of ranks of one host that reach each other's memory on devices: their communicator and its options.
+// Declarations for ranks of one host that reach each other's memory on devices: names of the transports and their
+// options, without the bodies.
 #pragma once
 
 #include <kolo/cuda/executor.hpp>
@@ -15,7 +16,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace cuda {
 
-/// What may be said when such a communicator is made; equal on all ranks.
+/// Options of such a communicator; equal on all ranks.
 struct direct_options {
   std::size_t piece_bytes =
       std::size_t{64}
@@ -32,15 +33,15 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 class in_process;         // threads_transport.hpp
 class between_processes;  // shm_transport.hpp
 
-/// A collective that is one kernel on each rank: puts it on the stream. In and out of each rank, rank, size.
+/// Puts on the stream a collective that is one kernel on each rank. `in`, `out`: of each rank.
 using kernel_of_all = void (*)(cudaStream_t, const kolo::collective_args&, const std::byte* const* in,
                                std::byte* const* out, int rank, int size);
 
-/// `all_together` of the transport; writes the ticket (impl/direct.hpp).
+/// Calls `all_together` of the transport, and writes its ticket (impl/direct.hpp).
 template <class T>
 void start_together(void* transport, const kolo::collective_args& args, void* ticket, kernel_of_all kernel);
 
-/// `call(f, comm)` on each thread, whose device is current (impl/direct.hpp).
+/// Runs `call(f, comm)` on each thread, with its device current (impl/direct.hpp).
 template <class Comm>
 void run_threads_each(int ranks, const threads::options& o, const kolo::cuda::direct_options& own, void* f,
                       void (*call)(void* f, Comm& comm));
@@ -54,8 +55,8 @@ using threads_transport = direct_transport<device_copy_batch, detail::cuda::in_p
 /// Over ranks that are processes of one host.
 using shm_transport = direct_transport<device_copy_batch, detail::cuda::between_processes>;
 
-/// Until all that was put on the stream has happened, as `comm.transport().wait({.stream = stream})`. A failure of any
-/// rank, or the deadline, ends the waiting, and not what is on the stream.
+/// Waits until all work on the stream has completed, as `comm.transport().wait({.stream = stream})`. A failure of any
+/// rank, or the deadline, ends the waiting, but not the work on the stream.
 template <class Batch, class PeerMemory>
 void wait(const kolo::communicator<direct_transport<Batch, PeerMemory>>& comm, const call_options& o = {});
 
@@ -79,7 +80,7 @@ inline constexpr bool detail::execute::is_in_library<kolo::cuda::threads_transpo
 template <>
 inline constexpr bool detail::execute::is_in_library<kolo::cuda::shm_transport> = true;
 
-// Of the host's communicator, and of options.
+// Made from the host's communicator, and options.
 template <class... Options>
 inline constexpr bool detail::execute::is_made_of<kolo::cuda::threads_transport, threads::communicator&, Options...> =
     sizeof...(Options) <= 1 && (true && ... && std::same_as<std::remove_cvref_t<Options>, kolo::cuda::direct_options>);

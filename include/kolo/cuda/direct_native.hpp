@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collective that ranks do as one kernel each, where all address the memory of all.
+// The collective that ranks run as one kernel each, where all ranks address the memory of all.
 #pragma once
 
 #include <kolo/cuda/direct.hpp>

@@ -12,20 +12,20 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Models MessageTransport, for device views, over ranks whose memory is addressed by all: on one device or on several.
-/// A message is one copy, which the receiver puts on its stream; it comes after what the sender has on its own, and
-/// what the sender puts there afterwards comes after the copy. No host waits for a device: a call returns when all of
-/// it is on the stream that it names, so the result is there for what is put there afterwards. Hosts wait for each
-/// other, to say where memory lies; deadlines and failures are those of the host's transport.
+/// Models MessageTransport, for device views, over ranks that all address each other's memory: on one device or
+/// several. A message is one copy, which the receiver puts on its stream; it comes after the work on the sender's
+/// stream, and work that the sender puts there afterwards comes after the copy. No host waits for a device: a call
+/// returns when all its work is on the stream that it names, so work that is put there afterwards sees the result.
+/// Hosts wait for each other, to learn where memory lies; deadlines and failures are those of the host's transport.
 ///
-/// * `wait` is how the host waits for its stream, with a deadline; cudaStreamSynchronize has none.
-/// * After an error the tensors are the caller's, for work on the stream of that call; and for the host when that
-///   stream has been waited for.
-/// * The communicator works on the device that is current at its first call. The caller must have that device current;
-///   another one is an error that names both, as is a view in another device's memory.
+/// * The host waits for its stream by `wait`, which has a deadline; cudaStreamSynchronize has none.
+/// * After an error the caller may use the tensors in work on the stream of that call, and on the host once it has
+///   waited for that stream.
+/// * The communicator works on the device that is current at its first call. Later calls need the same device to be
+///   current; another one is an error that names both, as is a view in another device's memory.
 ///
-/// `PeerMemory` says how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as the
-/// executor is, so that this header does without kernels until they are used.)
+/// `PeerMemory` defines how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as
+/// the executor is, so that this header needs no kernels until they are used.)
 template <class Batch, class PeerMemory>
 class direct_transport : public PeerMemory::base_transport {
   using base_transport = typename PeerMemory::base_transport;
@@ -39,8 +39,7 @@ class direct_transport : public PeerMemory::base_transport {
   using options = call_options;
   using ticket = detail::transport::posted_ticket;
 
-  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and whether calls are checked are its
-  /// own.
+  /// Collective over the ranks of `host`, which stays usable; deadline, nodes and checked mode are those of `host`.
   explicit direct_transport(kolo::communicator<base_transport>& host, const direct_options& o = {})
       : direct_transport{
             detail::transport::in_the_name_of(PeerMemory::communicator_name,
@@ -80,11 +79,11 @@ class direct_transport : public PeerMemory::base_transport {
     });
   }
 
-  /// Until all that was put on the stream has happened. A failure of any rank, or the deadline, ends the waiting, and
-  /// not what is on the stream.
+  /// Waits until all work on the stream has completed. A failure of any rank, or the deadline, ends the waiting, but
+  /// not the work on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
-    const cudaStream_t of_call = work_.stream();  // one that is under way goes on there
+    const cudaStream_t of_call = work_.stream();  // a call that is under way continues there
     begin(o);
     flush();
     work_.divert(of_call);
@@ -101,11 +100,11 @@ class direct_transport : public PeerMemory::base_transport {
       return "the devices that this process sees cannot all touch each other's memory: name an algorithm";
     return work_.refusal(args);
   }
-  /// Can one kernel touch the memory of all ranks? Found out once.
+  /// Whether one kernel can touch the memory of all ranks; asks the devices once.
   bool kernels_reach_all() const { return peer_exchange_.peer_memory().kernels_reach_all(); }
   void begin(const options& o) { work_.go_on(o.stream); }
   std::byte* token() { return work_.token(); }
-  /// Puts all pending work on the stream, and wakes the peers that sleep waiting for it.
+  /// Puts all that was asked for so far on the stream, and wakes peers that sleep until it is there.
   void flush() {
     work_.flush();
     base_transport::flush();
@@ -139,9 +138,9 @@ class direct_transport : public PeerMemory::base_transport {
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }  ///< all happens on one stream
 
-  /// A collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in and out
-  /// of each rank, rank, size)` puts it on the stream, behind what all ranks have there; what they put there afterwards
-  /// comes after all of them.
+  /// Starts a collective that is one kernel on each rank, over memory that all ranks address: `kernel(stream, args, in
+  /// and out of each rank, rank, size)` puts it on the stream, after the work on the streams of all ranks; work that
+  /// they put there afterwards comes after all these kernels.
   using kernel_of_all = detail::cuda::kernel_of_all;
   ticket all_together(const kolo::collective_args& args, kernel_of_all kernel) {
     const auto number = together_.number + 1;
@@ -149,7 +148,7 @@ class direct_transport : public PeerMemory::base_transport {
     return {rank(), true, number};
   }
 
-  static constexpr bool assumes_table = true;  ///< nobody has measured it
+  static constexpr bool assumes_table = true;  ///< not measured
   const kolo::tuning* tuning() const { return &assumed; }
 
   // Groups.
@@ -174,15 +173,15 @@ class direct_transport : public PeerMemory::base_transport {
     std::uint64_t tag;
   };
   struct queues {
-    detail::transport::fifo<message> sends{4}, receives{4};  ///< not shown, and not taken yet
+    detail::transport::fifo<message> sends{4}, receives{4};  ///< not published, and not received yet
     std::uint64_t received = 0;
   };
-  /// The collective that runs as one kernel; no job: none does.
+  /// The collective that runs as one kernel; `args` null: none.
   struct together {
     const kolo::collective_args* args = nullptr;
     kernel_of_all begin = nullptr;
     std::uint64_t number = 0, tag = 0;
-    int published_to = 0;  ///< the ranks below it
+    int published_to = 0;  ///< published to the ranks below this number
     bool has_begun = false;
   };
 
@@ -197,7 +196,7 @@ class direct_transport : public PeerMemory::base_transport {
   void progress(int peer, cudaStream_t stream) {
     auto& q = queues_[static_cast<std::size_t>(peer)];
     if (!together_.args || together_.has_begun)
-      peer_exchange_.await_complete(*this, peer, stream);  // this rank's kernel must not come behind another's
+      peer_exchange_.await_complete(*this, peer, stream);  // this rank's kernel must not wait for another's
     for (; !q.sends.is_empty(); q.sends.pop()) {
       const message& m = q.sends.front();
       if (!peer_exchange_.publish(*this, peer, {m.data, nullptr, m.bytes, stream}, m.tag)) break;
@@ -212,7 +211,8 @@ class direct_transport : public PeerMemory::base_transport {
     }
   }
 
-  /// Shows this rank's memory to all; when all have shown theirs, its kernel; ends with the last reply.
+  /// Publishes this rank's memory to all, and launches the kernel when all have published theirs; true after the last
+  /// reply.
   bool go_together(cudaStream_t stream) {
     auto& t = together_;
     const detail::cuda::offer mine{t.args->in.base, t.args->out.base, t.args->count * t.args->compute.element_bytes,
@@ -257,7 +257,7 @@ class direct_transport : public PeerMemory::base_transport {
     return t;
   }();
 
-  /// A failure that is heard: no peer begins to touch what it was shown.
+  /// Calls `f`; on a failure, no peer begins to touch memory that was published to it.
   template <class F>
   void with_revocation(F f) {
     try {
@@ -267,7 +267,7 @@ class direct_transport : public PeerMemory::base_transport {
       throw;
     }
   }
-  /// Of a collective that is one kernel the executor does not know for whom it waits.
+  /// Adds the peer: in a collective that is one kernel, the executor does not know for which peer it waits.
   wait_context with_peer(wait_context s) {
     if (together_.args)
       for (int r = size() - 1; r >= 0; --r)
@@ -279,12 +279,12 @@ class direct_transport : public PeerMemory::base_transport {
   void revoke() noexcept {
     try {
       if (peer_exchange_.is_awaiting()) peer_exchange_.revoke(*this, work_.use());
-      work_.flush();  // as long as the stream is known to be there
+      work_.flush();  // as long as the stream is known to exist
     } catch (...) {   // the device has failed as well
     }
   }
-  /// What peers have shown is touched until this rank's stream has come to its end. After a failure it may never: the
-  /// end of the process gives it back then.
+  /// Work on this rank's stream may touch the peers' memory, so this waits for the stream before it closes that memory.
+  /// After a failure the stream may never end; then the memory stays open until the process ends.
   void leave() noexcept try {
     if constexpr (requires { peer_exchange_.peer_memory().leave(); }) {
       for (backoff p; !work_.has_passed(); std::this_thread::yield())
@@ -301,7 +301,7 @@ class direct_transport : public PeerMemory::base_transport {
   std::vector<std::byte*> outs_;
   detail::cuda::peer_exchange<PeerMemory> peer_exchange_;
   detail::cuda::work_stream<Batch> work_{};
-  bool is_stream_awaited_ = false;  ///< before what a peer has shown is to be had
+  bool is_stream_awaited_ = false;  ///< before a peer's memory is available
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one thread of a device does to elements: combine, convert, copy. Ordinary C++, so that the host gets the same
-// bits from it.
+// The work of one device thread on elements: combine, convert, copy. Ordinary C++, so that the host gets the same bits
+// from it.
 #pragma once
 
 #include <kolo/core/uninitialized.hpp>
@@ -15,20 +15,20 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// As on the host (reduce/loops.hpp): the way from one type of 16 bits to something else leads through float.
+/// As on the host (reduce/loops.hpp): a conversion from a 16-bit type to another type goes through float.
 template <class To, class From>
 KOLO_HOST_DEVICE constexpr To to(const From& x) {
   if constexpr (accumulate_in_float<From> && !std::is_same_v<From, To>) return static_cast<To>(static_cast<float>(x));
   else return static_cast<To>(x);
 }
 
-/// Neighbours that are read and written at once.
+/// Adjacent elements that are read and written at once.
 template <class T, std::size_t N>
 struct alignas(N == 1 ? alignof(T) : N * sizeof(T)) packed {
   T x[N];
 };
 
-/// How many, of T and of the W that it travels as: 16 bytes of T, where the sizes of both are powers of two.
+/// Elements read at once: 16 bytes of T, where the sizes of T and of its wire type W are powers of two; else 1.
 template <class T, class W = T>
 inline constexpr std::size_t elements_per_load = std::has_single_bit(sizeof(T)) && std::has_single_bit(sizeof(W)) &&
                                                          sizeof(T) < 16 && sizeof(W) <= sizeof(T)
@@ -45,7 +45,7 @@ KOLO_HOST_DEVICE inline void copy_bytes(void* to, const void* from, std::size_t 
     static_cast<unsigned char*>(to)[b] = static_cast<const unsigned char*>(from)[b];
 }
 
-/// The i-th N elements. A device traps where an address is not aligned: then byte by byte.
+/// The i-th N elements; `by_bytes` where an address is not aligned, since a device traps there.
 template <class X, std::size_t N>
 KOLO_HOST_DEVICE packed<X, N> load(const std::byte* from, std::size_t i, bool by_bytes) {
   if (!by_bytes) return reinterpret_cast<const packed<X, N>*>(from)[i];
@@ -68,8 +68,8 @@ KOLO_HOST_DEVICE packed<To, N> convert(const packed<From, N>& from) {
   return convert<To>(from, std::make_index_sequence<N>{});
 }
 
-// A piece of work is a value: `launch_work(stream, items, work)` calls work(i) for each i < items, in any order and on
-// any threads. Its elements come in chunks of N, where all addresses allow it; those at the end one by one.
+// Work is a value: `launch_work(stream, items, work)` calls work(i) for each i < items, in any order and on any
+// threads. Elements come in chunks of N, where all addresses allow it; those at the end one by one.
 
 template <class Work, std::size_t N>
 KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
@@ -79,8 +79,8 @@ KOLO_HOST_DEVICE void do_chunk(const Work& work, std::size_t chunk) {
 }
 
 /// into[0] = into[1] = ... = from[0] op from[1] ..., finished if `finish_size` > 0: `kernel::combine`, of at most Most
-/// sources in one pass, for at most Targets. The thread that reads an element of all sources also writes it to
-/// all targets, so a target may be a source.
+/// sources in one pass, into at most Targets. The thread that reads an element of all sources also writes it to all
+/// targets, so a target may be a source.
 template <class T, class Op, std::size_t Most, std::size_t Targets, std::size_t N>
 struct combining {
   using W = reduce::wire_element_t<Op, T>;
@@ -90,7 +90,7 @@ struct combining {
   std::size_t count;
   int n, targets, finish_size;
   bool by_bytes;
-  std::conditional_t<Most == 0, const source*, source[Most == 0 ? 1 : Most]> from;  ///< Most == 0: they lie elsewhere
+  std::conditional_t<Most == 0, const source*, source[Most == 0 ? 1 : Most]> from;  ///< Most == 0: a pointer to them
   std::byte* into[Targets];
 
   KOLO_HOST_DEVICE void operator()(std::size_t i) const { do_chunk<combining, N>(*this, i); }
@@ -131,7 +131,7 @@ struct combining {
   }
 };
 
-/// wire = from as it travels, rounded = what arrives: `kernel::to_wire`; either may be null.
+/// wire = from in its wire type, rounded = the value that arrives: `kernel::to_wire`; either may be null.
 template <class T, class W, std::size_t N>
 struct narrowing {
   std::byte* wire;
@@ -150,7 +150,7 @@ struct narrowing {
   }
 };
 
-/// dst = what has arrived: `kernel::from_wire`.
+/// dst = wire in its own type: `kernel::from_wire`.
 template <class T, class W, std::size_t N>
 struct widening {
   std::byte* dst;
@@ -166,22 +166,22 @@ struct widening {
   }
 };
 
-/// Runs of bytes from here to there: what packs and unpacks a view that is not contiguous. They do not overlap.
-/// Neighbouring threads copy neighbouring bytes.
+/// Copies runs of bytes, to pack and unpack a view that is not contiguous. The runs do not overlap. Adjacent threads
+/// copy adjacent bytes.
 struct copying {
   struct run {
     std::byte* to;
     const std::byte* from;
     std::size_t bytes;
   };
-  static constexpr int most = 160;  // with them it is just below 4 KiB, which every device takes as an argument
+  static constexpr int most = 160;  // makes this just below 4 KiB, which every device takes as an argument
 
   run runs[most];
   std::size_t threads;  ///< for each run
 
   KOLO_HOST_DEVICE void operator()(std::size_t i) const { copy_run(runs[i / threads], i % threads, threads); }
 
-  /// What one of so many threads does of it.
+  /// The part of a run that one of `threads` threads copies.
   KOLO_HOST_DEVICE static void copy_run(const run& r, std::size_t thread, std::size_t threads) {
     const auto misalignment = (reinterpret_cast<std::uintptr_t>(r.to) | reinterpret_cast<std::uintptr_t>(r.from)) % 16;
     if (misalignment == 0) units<packed<std::uint64_t, 2>>(r, thread, threads);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device vectors that the host combines: through pinned memory, piece by piece, by any communicator for the host's
-// views.
+// Reductions of device vectors by the host: through pinned memory, piece by piece, over any host communicator.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -16,17 +15,17 @@
 namespace kolo::inline KOLO_ABI::cuda {
 
 /// `host_reduction by_host{comm}; by_host.allreduce(x, kolo::sum, {.stream = s});`: the same allreduce as a device
-/// communicator's, where the host is to do it: over transports that reach the host's memory only, with operators that
-/// only the host can call, or where the device has better things to do. Whether it is faster than the device's own way
-/// depends on the machine: bench/host_staging.cu compares the two. `comm` stays usable, and outlives this.
+/// communicator's, computed by the host: for transports that reach host memory only, for operators that only the host
+/// can call, or while the device is busy. Whether it is faster than a reduction on the device depends on the machine:
+/// bench/host_staging.cu compares the two. `comm` stays usable, and outlives this.
 ///
-/// After   what was put on the stream before is in the sum, and the sum is there for what is put there afterwards.
+/// After   the sum contains the results of earlier work on the stream, and later work on the stream sees the sum.
 /// Cost    each element crosses the bus twice; the host's allreduce of n elements; pinned memory for two pieces. While
 ///         the host combines one piece the next one is copied. The call returns when the host has combined the last
-///         one: it blocks, within the deadline, until the stream has come to it.
+///         one: it blocks, within the deadline, until the stream has reached it.
 /// Order   that of the host's allreduce of one piece: the bits are those of any communicator with that algorithm and
 ///         vectors as long as a piece.
-/// Errors  timeout, too, where this rank's own stream does not come to it; else the host's allreduce's.
+/// Errors  timeout, also where this rank's own stream does not reach it; else those of the host's allreduce.
 template <Communicator C>
 class host_reduction {
  public:
@@ -62,7 +61,7 @@ class host_reduction {
       slot& s = slots_[k % 2];
       alone([&] {
         if (k == 0) fetch(0);
-        if (k + 1 < pieces) fetch(k + 1);  // behind the way back of the one before: they share a stream
+        if (k + 1 < pieces) fetch(k + 1);  // after the copy back of the previous piece: they share a stream
         wait_for(*s.has_come, o);
       });
       kolo::allreduce(*comm_, std::span<T>{reinterpret_cast<T*>(s.memory.get()), of(k).size()}, op, algorithm, its);

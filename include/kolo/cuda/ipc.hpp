@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory on devices that other processes of this host have allocated: what is said of it, and what is open here.
+// Device memory between processes of one host: what one process exports, and what another one has open.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
@@ -13,15 +13,15 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// The allocation that an address lies in. CUDA's handles are of whole allocations, and only the driver knows where one
-/// begins.
+/// The allocation that contains an address. CUDA's handles are for whole allocations, and only the driver knows where
+/// one begins.
 struct allocation_range {
   std::uint64_t id = 0;  ///< no other allocation of this process ever has it
   std::uint64_t first = 0, bytes = 0;
   bool is_exportable = false;  ///< to other processes, by cudaIpcGetMemHandle
 };
 
-/// A function of the driver's, which the runtime finds: nothing of ours is linked with the driver.
+/// Finds a function of the driver through the runtime: kolo is not linked with the driver.
 inline auto find_pointer_attributes() {
   void* found = nullptr;
 #if CUDART_VERSION >= 12050
@@ -57,13 +57,13 @@ inline constexpr const char* spans_allocations =
     "a contiguous view lies in two allocations, and memory on a device is shown to other processes one allocation at a "
     "time: a bucket of two views takes both";
 
-/// An address, as another process is told of it; no bytes: null.
+/// An address in the form that another process can open; `bytes` 0: null.
 struct exported_address {
   std::uint64_t id = 0, first = 0, bytes = 0, offset = 0;
   cudaIpcMemHandle_t handle{};
 };
 
-/// Of this process. Handles are asked for once per allocation, as long as there are few.
+/// Exports memory of this process. Asks for a handle once per allocation, and keeps those of the last 64.
 class exported_memory {
  public:
   exported_address export_address(const std::byte* p, std::size_t bytes) {
@@ -76,7 +76,7 @@ class exported_memory {
     for (const exported_address& old : known_)
       if (old.id == t.id) return t.handle = old.handle, t;
     kolo::cuda::check(cudaIpcGetMemHandle(&t.handle, reinterpret_cast<void*>(range.first)),
-                      "cudaIpcGetMemHandle");  // NOLINT: the driver says addresses in numbers
+                      "cudaIpcGetMemHandle");  // NOLINT: the driver gives addresses as numbers
     if (known_.size() == most) known_.erase(known_.begin());
     return known_.emplace_back(t);
   }
@@ -86,12 +86,12 @@ class exported_memory {
   std::vector<exported_address> known_;
 };
 
-/// Of one other process. An allocation is opened once; its number tells it from one that came to lie at the same
-/// address after it was freed.
+/// Memory of one other process. An allocation is opened once; its id distinguishes it from a later one at the same
+/// address.
 class opened_memory {
  public:
-  /// Where that address is here. Nothing: something else lay there, and what is on `stream` may still touch that. It is
-  /// closed first, when the stream has come past it; so is what has not been used for long.
+  /// That address in this process. Nothing: an allocation that was freed is still open there, and work on `stream` may
+  /// touch it. It is closed first, when the stream has passed that work; so are allocations not used for long.
   std::optional<std::byte*> open(const exported_address& t, cudaStream_t stream) {
     if (t.bytes == 0) return nullptr;
     if (const auto known = std::find_if(all_.begin(), all_.end(), [&](const one& o) { return o.what.id == t.id; });
@@ -116,11 +116,11 @@ class opened_memory {
   struct one {
     exported_address what;
     std::byte* here;
-    std::optional<kolo::cuda::event> last_use;  ///< once it is to be closed
+    std::optional<kolo::cuda::event> last_use;  ///< set when it is to be closed
   };
 
-  /// What lay where the new allocation lies has been freed by its owner; false: that is not closed yet. Of the others,
-  /// too many are kept only until the stream has come past them.
+  /// Closes allocations that overlap the new one: their owner has freed them. False: one of them is not closed yet. Of
+  /// the others, the least recently used beyond 64 are closed when the stream has passed their last use.
   bool close_freed(const exported_address& t, cudaStream_t stream) {
     for (std::size_t i = 0; i < all_.size();) {
       one& o = all_[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one kernel, and the one place that launches it.
+// The kernel that runs work on elements, and the function that launches it.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
@@ -8,7 +8,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Threads walk over the items with the stride of the grid, so that neighbours touch neighbours.
+/// Threads walk over the items with the stride of the grid, so that adjacent threads touch adjacent items.
 template <class Work>
 __global__ void run_work(const __grid_constant__ Work work, std::size_t items) {
   const std::size_t all = static_cast<std::size_t>(gridDim.x) * blockDim.x;

@@ -11,7 +11,7 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 
 inline constexpr unsigned threads_together = 256;
 
-/// Flags in memory that other devices reach as well.
+/// Flags in memory that other devices access as well.
 struct flags_of_all {
   template <class X>
   using shared = ::cuda::atomic_ref<X, ::cuda::thread_scope_system>;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(threads_together) run_together(const __grid_co
     if (threadIdx.x == 0)
       for (unsigned polls = 1; goes_on && !all.template may_begin<flags_of_all>(rank, k); ++polls)
         if (all.p.stop && polls % 1024 == 0)
-          goes_on = !flags_of_all::is_set(all.p.stop);  // it lies in the host's memory, which is far
+          goes_on = !flags_of_all::is_set(all.p.stop);  // it lies in host memory, which is slow to read
     if (!__syncthreads_and(goes_on)) return;
     all.run(block, rank, k);
   }

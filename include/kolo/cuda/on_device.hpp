@@ -18,9 +18,9 @@ namespace kolo::inline KOLO_ABI::cuda {
 
 /// How messages get from a device onto the wire.
 enum class route {
-  automatic,  ///< straight where the transport says that it can, else staged
+  automatic,  ///< straight where the transport reports that it can, else staged
   straight,   ///< the transport is given addresses on the device
-  staged      ///< copied to pinned memory and sent from there, and the other way
+  staged      ///< copied to pinned memory and sent from there; received in the same way
 };
 
 /// Specialised for transports that may reach devices: `static bool ask(const Base&)`.
@@ -29,18 +29,17 @@ struct reaches_devices {
   static bool ask(const Base&) { return false; }
 };
 
-/// Over a transport that carries the host's messages; models MessageTransport, for device views. Everything that
-/// touches elements happens on the stream that a call names, in the order of the calls; a call returns when its last
-/// work is on the stream, so the result is there for whatever is put on it afterwards. What must be seen by the host
-/// before a message can go, waits behind an event; nothing blocks, so deadlines hold.
+/// Decorates a transport for host messages; models MessageTransport, for device views. All work on elements happens on
+/// the stream that a call names, in the order of the calls; a call returns when its last work is on the stream, so work
+/// that is put there afterwards sees the result. A message whose data the host must see first waits for an event; the
+/// host never blocks, so deadlines hold.
 ///
-/// Reductions happen on the device: they keep its speed, its operators and the bits that every device communicator has,
-/// and pinned memory stays as small as what is under way. The price: staged, what a rank passes on crosses the bus
-/// twice, as it does once in memory (2(p-1)/p n bytes each way for a ring allreduce, where staging the whole vector
-/// would take n).
+/// Reductions happen on the device: they keep its speed, its operators and the bits of every device communicator, and
+/// pinned memory holds only the messages under way. The price: staged, data that a rank passes on crosses the bus twice
+/// (2(p-1)/p n bytes each way for a ring allreduce, where staging the whole vector would take n).
 ///
-/// The communicator works on the device that is current at its first call. The caller must have that device current;
-/// another one is an error that names both, as is a view in another device's memory.
+/// The communicator works on the device that is current at its first call. Later calls need the same device to be
+/// current; another one is an error that names both, as is a view in another device's memory.
 template <MessageTransport Base>
 class on_device : private detail::cuda::pinned_pool,
                   public Base {  // in this order: the transport may still write to pinned memory when it is destroyed
@@ -50,7 +49,7 @@ class on_device : private detail::cuda::pinned_pool,
   static constexpr memory_space space = memory_space::device;
 
   using options = call_options;
-  /// One message under way: its place among those that are, and its number.
+  /// One message under way: its place in the list of such messages, and its number.
   struct ticket {
     std::uint32_t index = 0;
     std::uint64_t number = 0;
@@ -77,7 +76,7 @@ class on_device : private detail::cuda::pinned_pool,
 
   bool is_straight() const { return is_straight_; }
   int device() const { return work_.device(); }  ///< -1 before the first call
-  Base& host_transport() { return *this; }       ///< where bytes of the host can travel, between calls
+  Base& host_transport() { return *this; }       ///< carries the host's bytes, between calls
 
   // Calls.
 
@@ -89,7 +88,7 @@ class on_device : private detail::cuda::pinned_pool,
   }
   std::byte* token() { return work_.token(); }
 
-  /// All that is asked for so far is on the stream.
+  /// Puts all that was asked for so far on the stream.
   void flush() {
     work_.flush();
     if constexpr (Flushable<Base>) Base::flush();
@@ -127,7 +126,7 @@ class on_device : private detail::cuda::pinned_pool,
         enter({.peer = peer, .data = data, .bytes = bytes, .tag = tag, .is_incoming = true, .is_gated = is_straight_});
     auto& m = at(t);
     if (is_straight_) {
-      behind_next_gate_.push_back(t.index);  // what is on the stream may still read or write there
+      behind_next_gate_.push_back(t.index);  // work on the stream may still read or write there
     } else {
       m.pinned = take(bytes);
       m.posted = Base::receive(peer, m.pinned->data(), bytes, tag);
@@ -156,7 +155,7 @@ class on_device : private detail::cuda::pinned_pool,
     return true;
   }
 
-  /// While one piece is on the bus the other may be on the wire.
+  /// While one piece crosses the bus, the other may be on the wire.
   std::size_t pieces_at_once() const { return 2; }
 
   on_device split(int color, int key) {
@@ -174,7 +173,7 @@ class on_device : private detail::cuda::pinned_pool,
     typename Base::ticket posted{};
     std::uint64_t number = 0;  ///< 0: free
   };
-  /// A point on the stream, and the messages that may go when it has been reached.
+  /// A point on the stream, and the messages that are posted when the stream has passed it.
   struct gate {
     std::unique_ptr<event> point;
     std::vector<std::uint32_t> messages;
@@ -233,7 +232,7 @@ class on_device : private detail::cuda::pinned_pool,
   std::vector<gate> spare_{};
   std::uint64_t last_number_ = 0, gates_set_ = 0, gates_passed_ = 0;
   bool is_straight_ = false;
-  bool is_gate_awaited_ = false;  ///< by pinned memory that is read on the stream
+  bool is_gate_awaited_ = false;  ///< by pinned memory that the stream reads
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -11,7 +11,7 @@ static_assert(MessageTransport<one_kernel_transport> && !SlotTransport<one_kerne
               detail::execute::CapturesMessages<one_kernel_transport>);
 
 /// `kolo::cuda::one_kernel_communicator comm{host};` in each thread of `kolo::threads::run`, with its device current;
-/// then as `threads_communicator`. `plan_...(comm, ..., algorithm)` is what runs as one kernel; `plan.how()` tells.
+/// then as `threads_communicator`. `plan_...(comm, ..., algorithm)` runs as one kernel; `plan.how()` reports it.
 using one_kernel_communicator = kolo::communicator<one_kernel_transport>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

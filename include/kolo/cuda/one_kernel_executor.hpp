@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A device's executor that records what it is asked for, and the program that does it for elements and operator.
+// For plans as one kernel: a device executor that records its operations, and the functions that run the record for an
+// element type and operator.
 #pragma once
 
 #include <kolo/cuda/captured_program.hpp>
@@ -7,12 +8,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// How a program is begun. `launch_together` and `most_blocks_together` are found when this is instantiated: those of
-/// launch_together.cuh, or a test's.
+/// Functions that start a program. `launch_together` and `most_blocks_together` are looked up when this is
+/// instantiated: those of launch_together.cuh, or a test's.
 struct program_functions {
   functions one_by_one;  ///< first: where executors look for them
-  /// that can run at once on the current device; loads the kernel, so that no other one that waits for it waits for the
-  /// loading
+  /// Blocks that can run at once on the current device. Loads the kernel, so that another kernel that waits for this
+  /// one does not wait for the loading.
   int (*most_blocks)();
   void (*launch)(cudaStream_t, const program&, const void* op);
 };
@@ -39,7 +40,7 @@ struct program_functions_of {
   static constexpr program_functions table{one_by_one(), &most_blocks, &launch};
 };
 
-/// An executor: that of a stream, or, while a program is captured, what captures it.
+/// The executor of a stream; while a program is captured, it records into that instead.
 template <class Batch>
 class capturing_executor : public kolo::cuda::stream_executor<Batch> {
   using doing = kolo::cuda::stream_executor<Batch>;

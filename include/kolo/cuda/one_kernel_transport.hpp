@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator for ranks in one process whose plans are one kernel on each device: it runs the whole schedule of all
-// ranks there.
+// A decorator for ranks in one process that runs a plan as one kernel on each device: the whole schedule of all ranks
+// there.
 #pragma once
 
 #include <kolo/cuda/impl/direct.hpp>
@@ -16,17 +16,17 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// As Base, but for plans, and requests that are restarted, of algorithms that are named. The first time, every rank
-/// writes down what it would put on its stream, and all of that is joined to one program. Then, and from then on, one
-/// kernel on each device runs it for all ranks there: on the stream of the lowest of them, behind what all ranks have
-/// on theirs; what they put there afterwards comes after it. Its rounds wait for each other by flags in the memory of a
-/// device. The results are those of the call, bit for bit.
+/// As Base, except for plans and restarted requests of named algorithms. The first time, every rank records the work
+/// that it would put on its stream, and all records are joined into one program. Then, and in every later run, one
+/// kernel on each device runs it for all ranks there: on the stream of the lowest of them, after the work on the
+/// streams of all ranks; work that they put there afterwards comes after it. Its rounds wait for each other by flags in
+/// device memory. The results are those of the call, bit for bit.
 ///
 /// * All ranks run the same plan, or none runs one.
 /// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins.
-///   Those of several devices wait for each other: what keeps one from beginning, on its device, must not wait for the
+///   Kernels of several devices wait for each other: work that delays one of them on its device must not wait for the
 ///   others.
-/// * When this rank hears of a failure, a kernel that waits for another device ends.
+/// * When this rank learns of a failure, a kernel that waits for another device ends.
 template <class Base>
 class one_kernel : public Base {
   using collective_args = kolo::collective_args;
@@ -42,45 +42,45 @@ class one_kernel : public Base {
   one_kernel& operator=(one_kernel&&) = delete;
   ~one_kernel() {
     stop_waiting();
-    if (stop_ && this->failed()) static_cast<void>(stop_.release());  // to free it would wait for kernels
+    if (stop_ && this->failed()) static_cast<void>(stop_.release());  // freeing it would wait for kernels
   }
 
-  /// What a plan has become. It has the addresses of its first run, and staging of its own. Ends before the transport.
+  /// A captured plan. It has the addresses of its first run, and staging of its own. Is destroyed before the transport.
   class captured_messages {
    public:
     explicit captured_messages(const one_kernel& t) : transport_{t} {}
     captured_messages(const captured_messages&) = delete;
     ~captured_messages() {
-      if (!transport_.failed()) return;  // else to free memory would wait for kernels, which may wait for who is gone
+      if (!transport_.failed()) return;  // else freeing would wait for kernels, which may wait for a rank that is gone
       static_cast<void>(flags_.release());
       if (program_) static_cast<void>(program_->memory.release()), static_cast<void>(program_->sent.release());
     }
-    /// In words.
+    /// How the plan runs, in words.
     std::string how() const { return joined_as_ > 0 ? "one kernel on each device" : "call by call, until it has run"; }
 
    private:
     friend one_kernel;
-    /// The business of the lowest rank on a device.
+    /// Held by the lowest rank on a device.
     struct joined {
       detail::cuda::program_lists lists;
       const detail::cuda::program_functions* functions;
       const void* op;
       int most_blocks = 0;  ///< for each rank here
       detail::cuda::program kernel{};
-      pinned_memory sent{};    ///< its lists, as they are copied to the device
-      device_memory memory{};  ///< where its lists lie. Ends first, when the kernel has
+      pinned_memory sent{};    ///< its lists, to be copied to the device
+      device_memory memory{};  ///< where its lists lie. Is freed first, when the kernel has ended
     };
     const one_kernel& transport_;
     detail::cuda::captured_program captured_{};
     device_memory flags_{};  ///< of rank 0: two sets, of all ranks
     std::unique_ptr<joined> program_{};
-    collective_args meeting_{};  ///< what it shows to the other ranks: itself
+    collective_args meeting_{};  ///< publishes this object to the other ranks
     bool is_captured_ = false;
     int device_ = -1;
-    std::uint64_t joined_as_ = 0, runs_ = 0;  ///< the ticket's number, which is that of all ranks
+    std::uint64_t joined_as_ = 0, runs_ = 0;  ///< the ticket's number, equal on all ranks
   };
 
-  // Failure: who waits for another device need not any more.
+  // Failure: kernels stop waiting for other devices.
 
   const failure& fail(const failure& f) {
     stop_waiting();
@@ -97,7 +97,7 @@ class one_kernel : public Base {
 
   auto executor() const { return detail::cuda::capturing_executor{Base::executor(), captured_}; }
 
-  /// The first time, what put() does is captured.
+  /// Captures put() the first time.
   template <class F>
   ticket repeat(captured_messages& r, F put) {
     if (!r.is_captured_) capture(r, put);
@@ -143,7 +143,7 @@ class one_kernel : public Base {
     r.is_captured_ = true;
   }
 
-  /// Shows what was captured to all ranks: once to join them, and then to run what that made of them.
+  /// Publishes what was captured to all ranks: once to join it, and then to run the joined program.
   ticket submit_joint() {
     captured_messages& r = *now_;
     r.meeting_ = {};
@@ -177,7 +177,7 @@ class one_kernel : public Base {
     return all;
   }
 
-  /// Everything that may wait for a device, before any kernel waits for another.
+  /// Does all that may wait for a device, before any kernel waits for another one.
   static void join(cudaStream_t stream, const collective_args& args, const std::byte* const* published,
                    std::byte* const*, int rank, int size) {
     const ranks all = all_of(published, size);
@@ -267,11 +267,11 @@ class one_kernel : public Base {
   }
 
   detail::cuda::captured_program* captured_ = nullptr;  ///< while a plan is captured
-  captured_messages* now_ = nullptr;                    ///< that meets those of the other ranks
+  captured_messages* now_ = nullptr;                    ///< the plan that runs
   pinned_memory stop_{};
 };
 
-/// Threads as ranks, whose plans are each one kernel on their device.
+/// Ranks that are threads, whose plans run as one kernel on each device.
 using one_kernel_transport = one_kernel<threads_transport>;
 
 }  // namespace kolo::inline KOLO_ABI::cuda

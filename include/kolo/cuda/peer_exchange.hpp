@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks of one host tell each other about memory on devices: where it lies, and from which point on it may be
-// touched.
+// How ranks of one host publish device memory to each other: where it lies, and from which point of a stream on it may
+// be touched.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
@@ -13,8 +13,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// What belongs to a peer until it has replied: memory, more memory of as many bytes for results (may be null), and
-/// the stream on which it is ready.
+/// Memory that belongs to a peer until the peer has replied: `data`, `out` of as many bytes for results (may be null),
+/// and the stream on which both are ready.
 struct offer {
   std::byte* data;
   std::byte* out;
@@ -22,40 +22,40 @@ struct offer {
   cudaStream_t stream;
 };
 
-/// What a peer has offered, as this rank addresses it.
+/// A peer's offer, as this rank addresses it.
 struct imported_memory {
   const std::byte* data = nullptr;
   std::byte* out = nullptr;
   std::byte* slot = nullptr;                 ///< of the transport, for the reply
-  int device = -1;                           ///< as this process numbers it; -1: nobody asks
-  const kolo::cuda::event* ready = nullptr;  ///< the peer's stream has come so far that it may be touched
+  int device = -1;                           ///< as this process numbers it; -1: not needed
+  const kolo::cuda::event* ready = nullptr;  ///< once the peer's stream has passed it, the memory may be touched
 };
 
-/// Over the slots of a host's transport. A rank shows memory together with a point on its stream. The peer makes its
-/// own stream wait for that point, puts work there that touches the memory, and replies in the same slot with a point
-/// behind that work, for which the owner's stream waits in turn. So everything happens in order, and the host waits for
-/// peers to say something, never for a device. A stream waits only for points that were recorded before it was told so:
-/// no streams wait for each other in a circle.
+/// Uses the slots of a host's transport. A rank publishes memory together with a point on its stream. The peer makes
+/// its own stream wait for that point, puts work there that touches the memory, and replies in the same slot with a
+/// point after that work, for which the owner's stream waits in turn. So everything happens in order, and the host
+/// waits for messages of its peers, never for a device. A stream waits only for points that are recorded already: no
+/// streams wait for each other in a circle.
 ///
 /// `PeerMemory` is how one rank sees another's memory and points: within a process (threads_transport.hpp), or between
 /// processes (shm_transport.hpp).
 ///
-/// * `publish(w, peer, k, place, offer)`: records a point on the offer's stream, and writes down in slot k what the
-///   peer must know; returns what the piece refers to
-/// * `bytes(piece, peer, k)`: how much is shown there
+/// * `publish(w, peer, k, place, offer)`: records a point on the offer's stream, and writes into slot k what the peer
+///   must know; returns what the piece refers to
+/// * `bytes(piece, peer, k)`: how many bytes are published there
 /// * `import_memory(piece, taken, peer, k, stream)`: where the peer's memory lies, and its point; or nothing, where
-///   that is not to be had before the stream has gone on, and it is asked again. Makes no stream wait
-/// * `complete(imported, peer, k, stream)`: records the point behind what was done
-/// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that
+///   the memory is not available before the stream has gone on, and the caller asks again. Makes no stream wait
+/// * `complete(imported, peer, k, stream)`: records the point after the work
+/// * `await_complete(place, peer, k, stream)`: makes the owner's stream wait for that point
 ///
-/// Points are reused as slots are: a rank that publishes its n-th memory has received the reply about the one `slots`
-/// before, so both streams already wait for what they had to, and all points of that slot are free.
+/// Points are reused as slots are: a rank publishes its n-th memory after it has received the reply to the one `slots`
+/// before. By then both streams wait for all that they must, and all points of that slot are free.
 template <class PeerMemory>
 class peer_exchange {
  public:
   using base_transport = typename PeerMemory::base_transport;
 
-  /// Collective where the making of a PeerMemory is.
+  /// Collective where the constructor of PeerMemory is.
   explicit peer_exchange(base_transport& w)
       : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), imported_(edges_.size()) {
     for (edge& e : edges_) e.numbers.resize(w.slots());
@@ -76,7 +76,7 @@ class peer_exchange {
     return true;
   }
   std::uint64_t published_to(int peer) const { return of(peer).published; }
-  /// Replies that have been heard: from then on what is put on the stream comes after what the peer has done.
+  /// Replies that were received: work that is put on the stream from then on comes after the peer's work.
   std::uint64_t replied_by(int peer) const { return of(peer).replied; }
 
   bool is_awaiting() const {
@@ -93,7 +93,7 @@ class peer_exchange {
     }
   }
 
-  /// Has the peer shown something? `report_mismatch(peer)` where it is not what is expected.
+  /// Whether the peer has published something; calls `report_mismatch(peer)` where tag or length are not those.
   template <class F>
   bool is_published(base_transport& w, int peer, std::size_t bytes, std::uint64_t tag, F report_mismatch) const {
     const received_slot a = w.peek(peer);
@@ -101,9 +101,9 @@ class peer_exchange {
       report_mismatch(peer);
     return a.data != nullptr;
   }
-  /// Takes what peers first ... last - 1 have shown, this rank left out; f(imported memory of each rank) puts work on
-  /// it on the stream, behind what they had to do; then it is given back. False: the memory of one of them is not to be
-  /// had yet; or never, as it has taken that back after a failure.
+  /// Takes the memory that peers first ... last - 1 have published, without this rank's; f(imported memory of each
+  /// rank) puts work on it on the stream, after the work of its owners; then the memory is given back. False: the
+  /// memory of one of them is not available yet; or never, as that peer has reclaimed it after a failure.
   template <class F>
   bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
     const auto each = [&](auto g) {
@@ -125,12 +125,13 @@ class peer_exchange {
     }
   }
 
-  /// After a failure: nothing that was shown is touched any more, but before what is put on the stream from now on.
+  /// After a failure: reclaims published memory. Only work that comes before what is put on the stream from now on
+  /// still touches it.
   void revoke(base_transport& w, cudaStream_t stream) noexcept {
     const auto start = backoff::clock::now();
     for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
       if (of(peer).published == of(peer).replied) continue;
-      transport::reclaim(w, peer, start);  // it may be putting its work on its stream
+      transport::reclaim(w, peer, start);  // the peer may be putting its work on its stream
       try {
         await_complete(w, peer, stream);
       } catch (...) {  // the device has failed as well

@@ -18,13 +18,13 @@ struct action {
   std::uint32_t first_source;
   std::uint32_t misalignment;  ///< of all addresses, modulo 16
   std::size_t element_bytes;
-  std::byte* to;          ///< of `narrow`: what travels, or null
+  std::byte* to;          ///< of `narrow`: the wire elements, or null
   const std::byte* from;  ///< not of `combine`
   std::byte* rounded;     ///< of `narrow`, or null
   std::size_t count;      ///< elements; of `copy`, bytes
 };
 
-/// That a rank has done so many of its phases.
+/// Reached when `rank` has done its first `phases` phases.
 struct milestone {
   int rank;
   std::uint32_t phases;
@@ -36,26 +36,26 @@ struct phase {
   std::uint32_t first_action, actions, first_milestone, milestones;
 };
 
-/// A rank whose phases this kernel does.
+/// A rank whose phases this kernel runs.
 struct rank_part {
   int rank;
   std::uint32_t first_phase, phases;
 };
 
-/// All of it; the lists lie on the device. Each rank here has as many blocks of threads. A block that has done its part
-/// of a phase adds one to its rank's flag, so k phases are done when the flag is at k times the blocks. Flags are zero
-/// when the kernel begins; the other set of them is when it ends, for the next time.
+/// The whole program; its lists lie on the device. Each rank here has `blocks` blocks of threads. A block that has done
+/// its part of a phase adds one to its rank's flag, so k phases are done when the flag is k times `blocks`. Flags are
+/// zero when the kernel begins; it zeroes the other set of flags for the next run.
 struct program {
   const rank_part* parts;
   const phase* phases;
   const milestone* milestones;
   const action* actions;
   const source* sources;
-  std::uint64_t *flags, *other_flags;  ///< of all ranks, wherever they are
-  const std::uint32_t* stop;           ///< not zero: nobody waits any more; null where all ranks are here
+  std::uint64_t *flags, *other_flags;  ///< of all ranks, on any device
+  const std::uint32_t* stop;           ///< not zero: blocks stop waiting; null where all ranks are here
   int ranks, blocks;                   ///< here; of each
 
-  static constexpr std::size_t flag_stride = 16;  ///< flags, so that each has a line of its own
+  static constexpr std::size_t flag_stride = 16;  ///< flags, so that each has a cache line of its own
 };
 
 /// The operator of a program that combines nothing.

@@ -13,9 +13,9 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Its ranks are those of `Far`. As kolo::routed, for transports that both carry messages of devices; that one wants
-/// slots of its near transport, memory of the host that sender and receiver touch, which NCCL does not have. Under
-/// `two_level<>{.nodes = kolo::topology_of(world)}` only what goes between nodes takes the far transport.
+/// Its ranks are those of `Far`. As kolo::routed, for transports that both carry messages of devices; kolo::routed
+/// needs a near transport with slots (host memory that sender and receiver both touch), and NCCL has none. With
+/// `two_level<>{.nodes = kolo::topology_of(world)}` only messages between nodes take the far transport.
 ///     kolo::mpi::communicator world{MPI_COMM_WORLD};
 ///     auto here = kolo::shm::node_communicator(world);
 ///     kolo::cuda::set_device(world.local_rank());
@@ -23,12 +23,12 @@ namespace kolo::inline KOLO_ABI::cuda {
 ///         kolo::nccl::transport{here}, kolo::cuda::on_device<kolo::mpi::transport>{MPI_COMM_WORLD},
 ///         world.node_rank()};
 ///
-/// Order    Both put their work on the stream that a call names; elements are touched by Far's executor. In each round
-///          Far's messages are posted first, so that what the host has to see of them does not lie behind NCCL's
-///          kernel. Nobody waits in a circle: a message of one round waits, on the host or on a stream, for messages of
-///          earlier rounds only.
-/// Failure  The first one is Far's to decide, and both transports have it. What Near found names ranks as all number
-///          them.
+/// Order    Both put their work on the stream that a call names; Far's executor touches the elements. In each round
+///          Far's messages are posted first, so that data of theirs that the host must see is not queued after NCCL's
+///          kernel. No ranks wait in a circle: a message of one round waits, on the host or on a stream, for messages
+///          of earlier rounds only.
+/// Failure  Far decides which one is the first, and both transports have it. A failure that Near found numbers ranks as
+///          Far does.
 /// Cost     of construction: a small exchange over Far, through its rank 0.
 template <MessageTransport Near, MessageTransport Far>
   requires(space_of<Near> == memory_space::device && space_of<Far> == memory_space::device)
@@ -45,7 +45,7 @@ class routed {
     bool is_near = false;
   };
 
-  /// Collective over `far`; `near` connects this rank with those that say the same node, in their order.
+  /// Collective over `far`; `near` connects this rank with the ranks that pass the same `node`, in their order.
   /// Errors  invalid_argument: it does not.
   routed(Near near, Far far, int node)
       : far_{std::move(far)}, near_{std::move(near)}, near_ranks_{far_.host_transport(), node, "routed"} {
@@ -65,7 +65,7 @@ class routed {
 
   // Failure and waiting.
 
-  /// May take a second where it hears of one, until both transports have it.
+  /// May take a second when this rank learns of a failure, until both transports have it.
   const failure* failed() const {
     if (first_) return &*first_;
     if (const failure* f = far_.failed()) tell_both(*f);
@@ -88,7 +88,7 @@ class routed {
       far_.check(p, s);
     });
   }
-  /// Until all that was put on the stream has happened.
+  /// Waits until all work on the stream has completed.
   void wait(const options& o = options{}) {
     far_.flush();
     agreed([&] { near_.wait(near_options(o)); });
@@ -154,13 +154,13 @@ class routed {
     return {.timeout = o.timeout.count() == 0 ? timeout() : o.timeout, .stream = o.stream};
   }
 
-  /// Errors of NCCL's own are not seen by anybody who waits for Far.
+  /// A wait in Far does not see NCCL's own errors.
   void look_at_near() {
     backoff own;
     near_.check(own, {.timeout = timeout()});
   }
 
-  /// What one transport throws is the failure of both.
+  /// A failure that one transport throws becomes the failure of both.
   template <class F>
   auto agreed(F f) {
     if (failed()) throw error{*first_};
@@ -171,7 +171,7 @@ class routed {
       throw;
     }
   }
-  /// As soon as this rank hears of it: neighbours may wait in Near, where they hear nothing of Far's.
+  /// As soon as this rank learns of it: neighbours may wait in Near, which does not report Far's failures.
   void tell_both(const failure& f) const {
     first_ = far_.fail(f);
     near_.fail(as_neighbours_number_it(*first_));

@@ -90,7 +90,7 @@ inline void reach(int device) {
   if (e != cudaErrorPeerAccessAlreadyEnabled) check(e, "cudaDeviceEnablePeerAccess");
 }
 
-/// The stream's device; of the default stream, the current one. -1 before CUDA 12.8, which cannot tell it.
+/// The stream's device; of the default stream, the current one. -1 before CUDA 12.8, which cannot report it.
 inline int device_of([[maybe_unused]] cudaStream_t s) {
   int device = -1;
 #if CUDART_VERSION >= 12080
@@ -99,8 +99,8 @@ inline int device_of([[maybe_unused]] cudaStream_t s) {
   return device;
 }
 
-// What is put on a stream happens later, in the order of the calls; what is copied must stay where it is until then.
-// `cudaMemcpyDefault`: the addresses say themselves in whose memory they lie.
+// Work on a stream happens later, in the order of the calls; memory that is copied must stay valid until then.
+// `cudaMemcpyDefault`: CUDA knows from the addresses in whose memory they lie.
 
 /// Copies `bytes` from one address to another, each of the host or of a device, in the order of the stream.
 inline void copy(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
@@ -110,13 +110,13 @@ inline void copy(void* to, const void* from, std::size_t bytes, cudaStream_t str
 inline void fill(void* to, int byte, std::size_t bytes, cudaStream_t stream) {
   if (bytes > 0) check(cudaMemsetAsync(to, byte, bytes, stream), "cudaMemsetAsync");
 }
-/// Until all that was put there has happened.
+/// Waits until all work on the stream has completed.
 inline void wait(cudaStream_t stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
 
 }  // namespace kolo::inline KOLO_ABI::cuda
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
-/// Deleters ignore errors: those of earlier work, which has its own, and the runtime's at the end of the process.
+/// Deleters ignore errors: those of earlier work, which has reported them, and the runtime's at the end of the process.
 struct free_device {
   void operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
 };
@@ -135,20 +135,20 @@ struct destroy_event {
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// Memory of the current device. Giving it back waits until the device has done with it.
+/// Memory of the current device. Freeing it waits until the device has finished with it.
 using device_memory = std::unique_ptr<std::byte, detail::cuda::free_device>;
-/// So many bytes of the current device's memory; at least one. Errors  out_of_resources: there are
-/// not so many; system: cudaMalloc refuses for another reason.
+/// Allocates `bytes` of the current device's memory; at least one. Errors  out_of_resources: there is not enough;
+/// system: cudaMalloc refuses for another reason.
 inline device_memory allocate(std::size_t bytes) {
   void* p = nullptr;
   check(cudaMalloc(&p, bytes > 0 ? bytes : 1), "cudaMalloc", " (" + std::to_string(bytes) + " bytes)");
   return device_memory{static_cast<std::byte*>(p)};
 }
 
-/// Memory of the host that devices copy from and to by themselves.
+/// Memory of the host that devices access directly.
 using pinned_memory = std::unique_ptr<std::byte, detail::cuda::free_pinned>;
-/// So many bytes of pinned memory; at least one. Errors  out_of_resources: there are not so many;
-/// system: cudaHostAlloc refuses for another reason.
+/// Allocates `bytes` of pinned memory; at least one. Errors  out_of_resources: there is not enough; system:
+/// cudaHostAlloc refuses for another reason.
 inline pinned_memory allocate_pinned(std::size_t bytes) {
   void* p = nullptr;
   check(cudaHostAlloc(&p, bytes > 0 ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc",
@@ -165,7 +165,7 @@ class stream {
     stream_.reset(s);
   }
   cudaStream_t get() const { return stream_.get(); }
-  operator cudaStream_t() const { return get(); }  // NOLINT: it stands where a stream stands
+  operator cudaStream_t() const { return get(); }  // NOLINT: usable wherever a cudaStream_t is
   void wait() const { cuda::wait(get()); }
 
  private:
@@ -180,7 +180,7 @@ class event {
     check(cudaEventCreateWithFlags(&e, flags), "cudaEventCreateWithFlags");
     event_.reset(e);
   }
-  /// Another process's, which has made it with cudaEventInterprocess: either may record it and wait for it.
+  /// An event that another process has made with cudaEventInterprocess: both may record it and wait for it.
   explicit event(const cudaIpcEventHandle_t& theirs) {
     cudaEvent_t e = nullptr;
     check(cudaIpcOpenEventHandle(&e, theirs), "cudaIpcOpenEventHandle");
@@ -192,13 +192,13 @@ class event {
     return h;
   }
   void record(cudaStream_t s) const { check(cudaEventRecord(event_.get(), s), "cudaEventRecord"); }
-  /// Has the stream come past it? Yes, where it was never recorded.
+  /// Whether the stream has passed it; true where it was never recorded.
   bool has_passed() const {
     const cudaError_t e = forgotten(cudaEventQuery(event_.get()));
     if (e != cudaErrorNotReady) check(e, "cudaEventQuery");
     return e == cudaSuccess;
   }
-  /// What is put on `s` from now on happens after it.
+  /// Work that is put on `s` from now on happens after it.
   void hold_back(cudaStream_t s) const { check(cudaStreamWaitEvent(s, event_.get(), 0), "cudaStreamWaitEvent"); }
 
  private:

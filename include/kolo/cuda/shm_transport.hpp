@@ -14,17 +14,17 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Processes tell each other handles, in memory of the host that they share. A slot has one event, of the rank that
-/// shows: the peer waits for it, and records it anew as its reply. So nothing that is waited for belongs to a rank
-/// that may have gone.
+/// Processes exchange handles in host memory that they share. A slot has one event, of the rank that publishes: the
+/// peer waits for it, and records it again as its reply. So no rank waits for an event of a peer that may have gone
+/// after its reply.
 class between_processes {
  public:
   using base_transport = kolo::shm::transport;
   static constexpr const char* communicator_name = "shm_communicator";
   static constexpr bool carries_bytes = false;  ///< the piece carries nothing
 
-  /// Collective: each rank opens some memory of all others, to see whether it can.
-  /// Errors  system: two ranks cannot; the same on all ranks.
+  /// Collective: each rank opens some memory of all others, to check that it can.
+  /// Errors  system: one rank cannot open another's; the same error on all ranks.
   explicit between_processes(base_transport& w)
       : rank_{w.rank()},
         slots_{w.slots()},
@@ -63,10 +63,10 @@ class between_processes {
     edge_of(peer).own[k].hold_back(stream);
   }
 
-  static bool kernels_reach_all() { return true; }   ///< else there would be no communicator
-  static void enable_peer_access(int /*device*/) {}  // to open memory was enough
+  static bool kernels_reach_all() { return true; }   ///< the constructor has checked it
+  static void enable_peer_access(int /*device*/) {}  // opening memory enables it
 
-  /// Nothing of the peers is touched any more.
+  /// Closes the memory of the peers; no work touches it any more.
   void leave() {
     for (edge& e : edges_) e.memory.close_all();
   }
@@ -78,7 +78,7 @@ class between_processes {
     std::uint64_t bytes;
   };
   struct edge {
-    std::vector<kolo::cuda::event> own{};  ///< by slot, as are those of the peer, for what it shows
+    std::vector<kolo::cuda::event> own{};  ///< by slot, for this rank's memory; `theirs` for the peer's
     std::vector<std::optional<kolo::cuda::event>> theirs{};
     opened_memory memory{};
   };
@@ -86,7 +86,7 @@ class between_processes {
   export_entry& entry_of(int owner, int reader, std::size_t k) const {
     return reinterpret_cast<export_entry*>(entries_.part(owner))[static_cast<std::size_t>(reader) * slots_ + k];
   }
-  /// With its events, which belong to the device that is current at its first use.
+  /// Makes its events at the first use, on the device that is current then.
   edge& edge_of(int peer) {
     edge& e = edges_[static_cast<std::size_t>(peer)];
     for (std::size_t k = e.own.size(); k < slots_; ++k) {
@@ -109,7 +109,7 @@ class between_processes {
     });
     if (opened.has_failed) own = opened;
     for (const auto& r : transport::small_allgather(w, own, communicator_name))
-      if (r.has_failed) throw error{w.fail(r.what)};  // for those that have not all outcomes: they get this
+      if (r.has_failed) throw error{w.fail(r.what)};  // ranks without all outcomes get this one
   }
   void open_once(int peer) const try {
     opened_memory theirs;

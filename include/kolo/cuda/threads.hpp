@@ -12,7 +12,7 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// device views, with `{.stream = stream}`; `comm.transport().wait({.stream = stream})` waits.
 using threads_communicator = kolo::communicator<threads_transport>;
 
-/// As kolo::threads::run, with communicators for device views: rank r has device r modulo the devices that there are.
+/// As kolo::threads::run, with communicators for device views: rank r uses device r modulo the number of devices.
 template <class F>
 void run_threads(int ranks, F f, const threads::options& o = {}, const direct_options& own = {}) {
   detail::cuda::run_threads_each<threads_communicator>(

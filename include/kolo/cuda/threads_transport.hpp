@@ -12,13 +12,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Threads have their addresses in common, and events. What is written down lies in the transport's slot. A reply
-/// shares its event: the rank that gave it may be gone when it is read.
+/// Threads share addresses and events. A rank writes what the peer must know into the transport's slot. A reply shares
+/// ownership of its event: the rank that replied may be gone when the reply is read.
 class in_process {
  public:
   using base_transport = threads::transport;
   static constexpr const char* communicator_name = "threads_communicator";
-  static constexpr bool carries_bytes = true;  ///< a piece says how many
+  static constexpr bool carries_bytes = true;  ///< a piece has its length
 
   explicit in_process(base_transport& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
 
@@ -57,17 +57,17 @@ class in_process {
  private:
   using done = std::shared_ptr<const kolo::cuda::event>;
   struct published_address {
-    const kolo::cuda::event* ready;  ///< the owner's stream has come so far that the peer may touch it
+    const kolo::cuda::event* ready;  ///< once the owner's stream has passed it, the peer may touch the memory
     std::byte* out;
     int device;
   };
-  static_assert(sizeof(published_address) <= 32 && sizeof(done) <= 32);  // where the smallest slot has room
+  static_assert(sizeof(published_address) <= 32 && sizeof(done) <= 32);  // the smallest slot has room for that
   struct edge {
     std::vector<kolo::cuda::event> ready{};
-    std::vector<done> replies{};  ///< to what the peer has shown
+    std::vector<done> replies{};  ///< to what the peer has published
   };
 
-  /// With its events, which belong to the device that is current at its first use.
+  /// Makes its events at the first use, on the device that is current then.
   edge& edge_of(int peer) {
     edge& e = edges_[static_cast<std::size_t>(peer)];
     if (e.ready.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks do that reach each other's memory on devices (cuda/direct.hpp).
+// Bodies of the functions that cuda/direct.hpp declares.
 #pragma once
 
 #include <kolo/cuda/direct_transport.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the compiled library has of communicators for device views, over threads and shared memory: src.cuh makes it.
+// The compiled library's communicators for device views, over threads and shared memory: src.cuh compiles them.
 #pragma once
 
 #include <kolo/cuda/impl/direct.hpp>

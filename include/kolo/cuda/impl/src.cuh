@@ -4,8 +4,8 @@
 //
 //     #include <kolo/cuda/impl/src.cuh>
 //
-// and another with impl/src.hpp. With -DKOLO_COMPILED, threads.cuh and shm.cuh then have nothing to compile but calls
-// and kernels.
+// and another with impl/src.hpp. With -DKOLO_COMPILED, files that include threads.cuh and shm.cuh then compile only
+// their calls and kernels.
 #pragma once
 
 #ifndef KOLO_COMPILED
