@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which ranks share a host, as MPI has it.
+// Which ranks share a host, as MPI reports it.
 #pragma once
 
 #include <kolo/mpi/handles.hpp>

@@ -72,9 +72,9 @@ class transport {
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.placement_of(rank_);
   }
-  /// Collective over `existing`, which must live longer and whose ranks are `ranks` (see carrier::ranks_of) of what
-  /// carries its messages: MPI gives it no communicator. MPI's own collectives run on `existing`. It cannot be split,
-  /// and a mismatch is not noticed behind a message of another one's.
+  /// Collective over `existing`, which must live longer. `ranks` are its ranks in the carrier's communicator (see
+  /// carrier::ranks_of), which carries its messages: MPI makes no further communicator. MPI's own collectives run on
+  /// `existing`. The transport cannot be split, and does not notice a mismatch after a message of another transport.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
       : options_{checked(o)},
         data_{on->communicator()},
@@ -97,7 +97,7 @@ class transport {
   bool is_checked() const { return options_.checked; }
   MPI_Comm native_handle() const {
     return carried_.on() ? carried_.existing() : data_.get();
-  }                                                           ///< only for asking about it
+  }                                                           ///< for queries only, not for messages
   bool is_oversubscribed() const { return oversubscribed_; }  ///< more ranks on this host than it has cores
 
   /// Measured over this MPI on one host; null where ranks are on several hosts, or with another MPI: not measured.
@@ -283,14 +283,13 @@ class transport {
   int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
     const auto meaning = (tag * 0x9e3779b97f4a7c15u ^ bytes * 0xff51afd7ed558ccdu) >> 32;
     const auto mpi_tag = (meaning * countable + number % countable) & largest_tag_;
-    return tag_share_.tag(mpi_tag != 0 ? mpi_tag : countable);  // 0: news, where these are not apart
+    return tag_share_.tag(mpi_tag != 0 ? mpi_tag : countable);  // 0: failure notifications, where these share it
   }
   int comm_rank_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
 
-  /// The messages of a pair arrive in order: the first that has arrived and was not awaited is either another one than
-  /// was awaited, or the one after all that are. The peer sends that one when it has done with all that this rank still
-  /// waits for, so it is here for a moment only before the waiting ends; if it does not end, the peer's later call is
-  /// another one.
+  /// Messages between two ranks arrive in order. So the first one that has arrived and matches no receive is a wrong
+  /// one, or the one after all that this rank awaits. The peer sends the latter after all the awaited ones, so the
+  /// waiting ends within a moment; if it does not, the peer is in another call.
   void expect_no_other(backoff& p, const wait_context& s, backoff::clock::time_point now) {
     int there = 0;
     MPI_Status status;
