@@ -24,7 +24,7 @@ struct options {
   /// See MessageTransport; 0: two among several nodes, one where all share a host, since there the ranks themselves
   /// copy every message.
   std::size_t pieces_at_once = 0;
-  std::size_t shortest_run = 4096;  ///< bytes, on average, from which on MPI is told of runs instead of packing them
+  std::size_t shortest_run = 4096;  ///< bytes, on average: runs from this length on are described to MPI, not packed
   bool checked = false;             ///< see observe/checked.hpp
 };
 
