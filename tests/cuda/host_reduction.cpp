@@ -92,7 +92,7 @@ TEST_CASE("host_reduction: it works on the device that is current when it is cal
 }
 
 TEST_CASE("host_reduction: what CUDA refuses on one rank is told to all") {
-  for (const char* const call : {"cudaHostAlloc", "cudaMemcpyAsync", "cudaEventRecord"}) {
+  for (const char* const call : {"cudaHostAlloc", "cudaEventCreateWithFlags", "cudaMemcpyAsync", "cudaEventRecord"}) {
     int failed = 0;
     for (bool has_failed = true; has_failed; ++failed) {
       std::string said[2];

@@ -171,6 +171,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_to_fail("cudaEventCreateWithFlags")) return failing(cudaErrorUnknown);
   const bool is_shared = (flags & cudaEventInterprocess) != 0;
   if (is_shared && ((flags & cudaEventDisableTiming) == 0 || !the.common)) return failing(cudaErrorInvalidValue);
   *e = reinterpret_cast<cudaEvent_t>(the.names++ << 8);

@@ -82,8 +82,8 @@ class host_reduction {
     std::byte* at_least(std::size_t wanted) {
       if (wanted > bytes) {
         memory = allocate_pinned(wanted);
-        bytes = wanted;
         has_come.emplace();
+        bytes = wanted;
       }
       return memory.get();
     }

@@ -15,9 +15,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// A transport that captures stream work: `repeat(captured, put)` calls put() the first time and replays the capture
-/// afterwards. Tickets complete at once during capture; if `repeat` returns a ticket, it is waited for, and the
-/// transport's native operation is not captured.
+/// A transport that captures stream work: `repeat(captured, put)` calls put(), or replays the work captured from it.
+/// Its tickets are done at once; if `repeat` returns a ticket, it is waited for, and the transport's native operation
+/// is not captured.
 template <class T>
 concept CapturesMessages = MessageTransport<T> && Capturable<T>;
 template <class T>

@@ -339,7 +339,7 @@ class transport {
     throw error{*failures_.failed()};
   }
 
-  /// Frees the caller's memory from MPI, once the failure is known here.
+  /// Cancels MPI's requests, once the failure is known here: the caller's memory is its own again.
   void cancel_all() {
     if (std::exchange(has_cancelled_, true)) return;
     if (!detail::mpi::is_over())

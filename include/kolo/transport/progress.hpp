@@ -34,7 +34,7 @@ class progress_engine {
  private:
   friend progress_client;
 
-  /// A thread's own driver, and whether the thread has destroyed it.
+  /// A thread's own progress_engine, and whether the thread has destroyed it.
   struct thread_state {
     progress_engine* its;
     bool is_over;

@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
-/// Messages between hosts, which NCCL does not have. The members are those of a Transport.
+/// Messages between ranks on the host, which NCCL does not have. The members are those of a Transport.
 class failure_channel {
  public:
   virtual ~failure_channel() = default;

@@ -47,7 +47,7 @@ class node_layout {
   }
 
   constexpr bool has_equal_nodes() const { return most_ == fewest_; }
-  /// Are the speakers equally far apart?
+  /// Whether the leaders are equally far apart.
   constexpr bool has_equal_runs() const { return has_equal_nodes() && most_ % m == 0; }
   constexpr int run() const { return most_ / m; }  ///< ranks in every run, where runs are equal
   constexpr int most() const { return most_; }     ///< ranks of the largest node
@@ -98,7 +98,7 @@ class node_layout {
     return fits_inside(within, in_parts) && fits_between(across, in_parts);
   }
 
-  /// A round of a tree within a run: the speaker ends with what all have in `all`.
+  /// A round of a tree within a run: the leader ends with what all have in `all`.
   constexpr step reduce_to_leader(const node_position& me, int r, int k, const block_range& all) const {
     return renamed(
         binomial::reduce::at(me.index, me.run, k),
