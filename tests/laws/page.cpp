@@ -5,12 +5,6 @@
 #include "laws/message_laws.hpp"
 #include "support/catch.hpp"
 
-template <class Base>
-std::uint64_t jitter<Base>::commit(int peer, std::size_t bytes, std::uint64_t tag, const kolo::indirect& where) {
-  std::this_thread::yield();
-  return Base::commit(peer, bytes, tag, where);
-}
-
 namespace {
 
 constexpr int sizes[] = {1, 2, 3, 4, 7};
