@@ -5,6 +5,8 @@
 #include "cuda/ranks.hpp"
 #include "cuda/settled.hpp"
 #include "fake_cuda/runtime.hpp"
+#include "support/catch.hpp"
+#include "support/ends.hpp"
 
 namespace testing {
 
@@ -35,5 +37,27 @@ struct over_device {
     run_device_threads<settled<device_transport>>(p, Route, f, impatient(slot_bytes));
   }
 };
+
+/// On rank 1 the first CUDA call of that name fails, then the second, until none is left to fail: each time both ranks
+/// hear of it. run(ends) has two ranks run, each of which calls ends(rank, sum).
+template <class F>
+void refuse_each(const char* call, F run) {
+  bool has_failed = true;
+  int failed = 0;
+  while (has_failed) {
+    std::string said[2];
+    run([&](int rank, auto sum) {
+      if (rank == 1) cuda_double::fails = {call, failed};
+      said[rank] = words_of(sum);
+      if (rank == 1) has_failed = std::exchange(cuda_double::fails, {}).name.empty();
+      if (said[rank].empty()) said[rank] = words_of(sum);  // hears of it at the latest now
+    });
+    INFO(call << " " << failed << ": " << said[0] << " / " << said[1]);
+    for (const auto& words : said)
+      CHECK((has_failed ? words.find(std::string{call} + ": an error") != std::string::npos : words.empty()));
+    ++failed;
+  }
+  CHECK(failed > 1);
+}
 
 }  // namespace testing

@@ -193,6 +193,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
       remove(*oldest, nullptr);
       result = advanced::moved;
     }
+    if (o.has_failed) [[unlikely]]  // after its last step: in a flush, or in another thread's work on its views
+      throw_if_failed();
     return advanced::finished;
   }
   /// `o` has ended; `before` precedes it in the queue.
