@@ -15,17 +15,15 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::execute {
-template <class T, class U>
-void share_unreported(engine<T>& made, communicator<U>& host) {
-  if (host.engine()) made.unreported = host.engine()->unreported;
-}
-template <class T>
-void share_unreported(engine<T>&, const auto&) {}
-
+/// Made of a communicator, it shares that one's unreported failures.
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
   auto made = core::shared<engine<T>>(std::forward<Args>(args)...);
-  (share_unreported(*made, args), ...);
+  const auto share_with = [&]([[maybe_unused]] const auto& host) {
+    if constexpr (requires { made->unreported = host.engine()->unreported; })
+      if (host.engine()) made->unreported = host.engine()->unreported;
+  };
+  (share_with(args), ...);
   return made;
 }
 }  // namespace detail::execute
