@@ -158,7 +158,7 @@ class shared_mapping {
 
   void seal(std::uint64_t) const noexcept {}  // the file keeps the region
 
-  void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, bytes == 0 ? 1 : bytes); }
+  void discard(std::uint64_t region, std::size_t bytes) const noexcept { punch(region, whole_pages(bytes)); }
 
   // Memory that a peer may still write to when it resumes (see Secluding).
 

@@ -203,6 +203,14 @@ TEST_CASE("what is not touched takes no memory, and what is discarded gives it b
   memory.discard(small, part);
   CHECK(bytes_on_disk(memory) < 64 * 1024);
   CHECK(data.get()[part - 1] == std::byte{0});
+  const auto before = bytes_on_disk(memory);
+  for (int i = 0; i < 10; ++i) {
+    constexpr std::size_t odd = 5000;  // no whole pages
+    const auto region = memory.reserve(odd);
+    memory.map(region, odd).get()[odd - 1] = std::byte{1};
+    memory.discard(region, odd);
+  }
+  CHECK(bytes_on_disk(memory) == before);
   CHECK(memory.map(big, gibibyte).get()[gibibyte - 1] == std::byte{0});
 }
 
