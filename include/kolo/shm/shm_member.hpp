@@ -118,11 +118,11 @@ class shm_member {
     if (now - p.checked < longest_sleep / 2) return;
     p.checked = now;
     const bool sure = std::exchange(p.suspicious, false);
-    // The awaited rank, and a few others by turns: each poll reads a file of /proc, and all waiting ranks poll.
+    // Of the awaited rank, and of a few others by turns: that reads a file of /proc, and all waiting ranks do so.
     constexpr int few = 16;
-    for (int i = -1; i < std::min(few, size()); ++i) {
-      const int r = i < 0 ? s.peer : (next_polled_ + i) % size();
-      if (r < 0 || r >= size() || !is_gone(r, s.peer)) continue;
+    const auto asks_system = [&](int r) { return r == s.peer || (r - next_polled_ + size()) % size() < few; };
+    for (int r = 0; r < size(); ++r) {
+      if (!is_gone(r, s.peer, asks_system(r))) continue;
       p.suspicious = true;  // it may have done its part before: poll once more
       if (!sure) continue;
       const bool left = state_of_rank(r).present.load(std::memory_order_acquire) == presence::left;
@@ -132,13 +132,14 @@ class shm_member {
     if (!p.suspicious) next_polled_ = (next_polled_ + few) % size();
   }
 
-  /// Whether that rank has ended; or left, if it is the awaited one.
-  bool is_gone(int r, int awaited) const {
+  /// Whether that rank has ended; or left, if it is the awaited one. A death that nobody has announced only the system
+  /// knows of.
+  bool is_gone(int r, int awaited, bool asks_system = true) const {
     if (r == rank_) return false;
     switch (state_of_rank(r).present.load(std::memory_order_acquire)) {
       case presence::dead: return true;
       case presence::left: return r == awaited;
-      case presence::here: return state_of_rank(r).has_ended(state_of_rank(rank_).id);
+      case presence::here: return asks_system && state_of_rank(r).has_ended(state_of_rank(rank_).id);
       default: return false;
     }
   }

@@ -68,10 +68,10 @@ class survivors {
     for (;;) {
       const auto epoch = event.prepare_wait();
       int missing = 0;
-      for (int r = 0; r < mine.shape.ranks; ++r) {
+      for (int r = 0; r < mine.shape.ranks && missing == 0; ++r) {  // asks the system about the first one only
         if (has_come(next, r)) continue;
-        ++missing;
         if (is_gone(state_of(next, r).former - 1)) does_not_come(next, r);
+        missing += has_come(next, r) ? 0 : 1;
       }
       if (missing == 0) return none_is_dead(next, mine.shape.ranks);
       if (clock::now() - since > timeout) return false;
@@ -101,14 +101,11 @@ class survivors {
   bool is_gone(int r) const { return r != rank_ && state_of_rank(r).is_gone(state_of_rank(rank_).id); }
 
   bool is_my_turn(std::chrono::nanoseconds waited, std::chrono::nanoseconds timeout) const {
-    int first = shape_.ranks;
-    bool all = true;
-    for (int r = shape_.ranks - 1; r >= 0; --r) {
-      if (is_gone(r)) continue;
-      if (has_asked(r)) first = r;
-      else all = false;
+    for (int r = 0; r < shape_.ranks; ++r) {
+      const bool comes_first = has_asked(r) ? r < rank_ && waited <= 2 * timeout : waited <= timeout;
+      if (comes_first && !is_gone(r)) return false;
     }
-    return (all || waited > timeout) && (first == rank_ || waited > 2 * timeout);
+    return true;
   }
 
   void offer() {

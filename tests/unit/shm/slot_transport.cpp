@@ -376,6 +376,24 @@ TEST_CASE("a rank that waits asks the system about a few others at a time, and a
   }
 }
 
+TEST_CASE("a death that was announced is found at the next look, however many ranks there are") {
+  kolo::detail::shm::region_shape shape;
+  shape.ranks = 100;
+  kolo::detail::shm::private_mapping memory;
+  using transport = kolo::threads::transport;
+  const auto region = transport::initialise(memory, shape);
+  transport a{memory, region, shape, 0};
+  transport::announce_death(memory, region, shape, 90);
+  kolo::backoff p;
+  p.since = kolo::backoff::clock::now();
+  const auto poll = [&] {
+    p.checked = {};  // long ago
+    a.check(p, {.operation = "test", .peer = 1, .timeout = std::chrono::seconds{20}});
+  };
+  poll();  // what it left may still be there
+  CHECK_THROWS_AS(poll(), kolo::error);
+}
+
 TEST_CASE("who has left before it dies is gone for those who wait for it, and for nobody else") {
   const kolo::detail::shm::region_shape shape{3, {}};
   kolo::detail::shm::private_mapping memory;
