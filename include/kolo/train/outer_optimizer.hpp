@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/train/calls_of.hpp>
 #include <kolo/train/gradient_exchange.hpp>
 #include <kolo/train/outer_part.hpp>
 
@@ -206,7 +207,7 @@ class outer_optimizer {
   void start(std::size_t f) {
     if (rounds_[f].is_under_way) arrive(f, options_.blend);  // after a state of other options, or by finish
     rounds_[f] = {rounds_[f].count + 1, steps_, 1};
-    const detail::execute::calls_of mine{*comm_.engine(), number_, steps_};
+    const detail::train::calls_of mine{*comm_.engine(), number_, steps_};
     each_part(f, [&](std::size_t i, auto& p) {
       p.subtract(comm_.size() > 1 ? 1.0 / detail::train::divisor_before(op_) : 1.0);
       const std::span travels{p.difference};

@@ -5,6 +5,7 @@
 #include <kolo/execute/request.hpp>
 #include <kolo/train/background.hpp>
 #include <kolo/train/buckets.hpp>
+#include <kolo/train/calls_of.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -69,7 +70,7 @@ class bucket_queue {
 
   /// While it lives, calls that start belong to its owner and carry its number of updates: a rank that alone skipped an
   /// update does not match.
-  execute::calls_of<T> calls() { return {engine_, number_, updates_}; }
+  calls_of<T> calls() { return {engine_, number_, updates_}; }
   void count_update() { ++updates_; }
 
   bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }

@@ -6,9 +6,10 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/train/background.hpp>
+#include <kolo/train/calls_of.hpp>
 #include <kolo/train/order_of_uses.hpp>
 #include <kolo/train/sharded.hpp>
-#include <kolo/train/sharded_tensor.hpp>
+#include <kolo/train/sharded_group.hpp>
 #include <kolo/train/update.hpp>
 
 #include <algorithm>
@@ -16,9 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
-#include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -63,17 +61,7 @@ struct sharded_parameters_options {
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
   using wire_type = typename Comm::transport_type;
-  using buffer = std::unique_ptr<T[]>;
-
-  struct group {
-    std::vector<sharded_tensor<T>*> tensors{};
-    std::size_t elements = 0, part = 0;  ///< of all tensors; of each rank, the last ones padded
-    std::vector<T> values{}, gradients{}, states{};
-    buffer whole{}, whole_gradients{};
-    std::optional<request<wire_type>> gather{}, scatter{};
-    int users = 0;
-    bool has_gradients = false;  ///< of this step: under way while `whole_gradients` is there
-  };
+  using group = detail::train::sharded_group<T, wire_type>;
 
  public:
   /// A layer's group while it is in use; the destructor ends the use.
@@ -100,14 +88,10 @@ class sharded_parameters {
                      const sharded_parameters_options& options = {})
       : comm_{comm}, inner_{std::move(rule)}, options_{options} {
     const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
-    detail::train::check_before_comparison(comm_, [&] { check(groups); });
+    detail::train::check_before_comparison(comm_, [&] { detail::train::check_groups(groups); });
     for (const auto& tensors : groups) {
-      group& g = groups_.emplace_back();
-      g.tensors = tensors;
-      for (const auto* t : tensors) g.elements += t->size();
-      g.part = (g.elements + p - 1) / p;
-      largest_ = std::max(largest_, g.part * p);
-      g.values.resize(g.part), g.gradients.resize(g.part), g.states.resize(Rule::states * g.part);
+      const group& g = groups_.emplace_back(tensors, p, Rule::states);
+      buffers_.make_room_for(g.part * p);
       add_slices(groups_.size() - 1, std::min(r * g.part, g.elements), std::min((r + 1) * g.part, g.elements));
     }
     compare();
@@ -131,9 +115,9 @@ class sharded_parameters {
     share_values();  // discards groups that were gathered ahead
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       group& g = groups_[i];
-      g.whole = take_buffer(spare_);
+      g.whole = buffers_.take();
       std::fill_n(g.whole.get(), g.part * size(), T{});
-      show(g, g.whole.get(), &sharded_tensor<T>::value_);
+      g.show_values();
       try {
         fill(i);
       } catch (...) {
@@ -185,7 +169,7 @@ class sharded_parameters {
   Comm& comm() { return comm_; }
   /// Bytes that this rank keeps: parameters, gradients and state, and the buffers of whole groups.
   std::size_t bytes() const {
-    std::size_t all = buffers_ * largest_;
+    std::size_t all = buffers_.elements();
     for (const group& g : groups_) all += g.values.size() + g.gradients.size() + g.states.size();
     return all * sizeof(T);
   }
@@ -227,21 +211,6 @@ class sharded_parameters {
   }
 
  private:
-  static void check(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
-    const auto refuse = [](const std::string& what) {
-      throw error{errc::invalid_argument, "kolo::sharded_parameters: " + what};
-    };
-    std::set<const sharded_tensor<T>*> all;
-    for (const auto& tensors : groups) {
-      std::size_t elements = 0;
-      for (const auto* t : tensors) {
-        elements += t->size();
-        if (!all.insert(t).second)
-          refuse("a tensor is named twice: what several layers use is in one group, which is in use for all of them");
-      }
-      if (elements == 0) refuse("a group has no elements");
-    }
-  }
   /// Ranks that differ would mistake others' parts for other elements.
   void compare() {
     detail::train::digest mine{static_cast<std::uint64_t>(options_.ahead)};
@@ -257,7 +226,7 @@ class sharded_parameters {
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
   /// As of an optimizer's queue.
-  detail::execute::calls_of<wire_type> calls() { return {*comm_.engine(), number_, steps_}; }
+  detail::train::calls_of<wire_type> calls() { return {*comm_.engine(), number_, steps_}; }
   [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }
   void demand_no_use(const std::string& what) {
     for (const group& g : groups_)
@@ -276,28 +245,18 @@ class sharded_parameters {
     }
   }
 
-  buffer take_buffer(std::vector<buffer>& from) {
-    if (from.empty()) return ++buffers_, buffer{new T[largest_]};
-    buffer b = std::move(from.back());
-    from.pop_back();
-    return b;
-  }
-  void show(group& g, T* at, std::span<T> sharded_tensor<T>::*where) {
-    for (auto* t : g.tensors)
-      t->*where = at ? std::span<T>{std::exchange(at, at + t->size()), t->size()} : std::span<T>{};
-  }
   void drop(group& g) {
-    show(g, nullptr, &sharded_tensor<T>::value_);
-    if (g.whole) spare_.push_back(std::move(g.whole));
+    g.hide_values();
+    if (g.whole) buffers_.recycle(std::move(g.whole));
   }
-  void drop_gradients(group& g) { spare_.push_back(std::move(g.whole_gradients)); }
+  void drop_gradients(group& g) { buffers_.recycle(std::move(g.whole_gradients)); }
 
   template <class F>
   void end_step(const char* name, F update) {
     take_back();
     demand_no_use(name);
     finish_scatters_but(0);
-    for (group& g : groups_) finish_gather(g), drop(g);
+    for (group& g : groups_) g.finish_gather(), drop(g);
     try {
       update();
     } catch (...) {  // the step ends nevertheless: other ranks do not learn of the exception
@@ -318,16 +277,16 @@ class sharded_parameters {
     order_.came(order_.use_of(i, with_gradients));
     for (std::size_t k = 0; k < groups_.size(); ++k)  // gathered ahead, but the order of uses has changed
       if (group& other = groups_[k]; k != i && other.whole && other.users == 0 && !is_wanted_soon(k, options_.ahead))
-        finish_gather(other), drop(other);
+        other.finish_gather(), drop(other);
     start_gather(g);
-    finish_gather(g);
-    show(g, g.whole.get(), &sharded_tensor<T>::value_);
+    g.finish_gather();
+    g.show_values();
     ++g.users;
     if (with_gradients) {
       finish_scatters_but(1);
-      g.whole_gradients = take_buffer(spare_);
+      g.whole_gradients = buffers_.take();
       std::fill_n(g.whole_gradients.get(), g.part * size(), T{});
-      show(g, g.whole_gradients.get(), &sharded_tensor<T>::gradient_);
+      g.show_gradients();
     }
     gather_ahead();
     lend();
@@ -336,8 +295,8 @@ class sharded_parameters {
   void end(std::size_t i, bool with_gradients, bool unwinds) noexcept {
     try {
       group& g = groups_[i];
-      if (with_gradients) show(g, nullptr, &sharded_tensor<T>::gradient_);
-      if (--g.users == 0) show(g, nullptr, &sharded_tensor<T>::value_);
+      if (with_gradients) g.hide_gradients();
+      if (--g.users == 0) g.hide_values();
       take_back();
       if (!unwinds) return done(i, with_gradients);
       if (with_gradients) drop_gradients(g);
@@ -369,19 +328,16 @@ class sharded_parameters {
   }
   void start_gather(group& g) {
     if (g.whole) return;
-    g.whole = take_buffer(spare_);
+    g.whole = buffers_.take();
     const auto mine = calls();
     g.gather.emplace(
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
-  }
-  void finish_gather(group& g) {
-    if (g.gather) g.gather->wait(), g.gather.reset();
   }
   /// Finishes the oldest ones, except the last `left`.
   void finish_scatters_but(std::size_t left) {
     while (scattering_.size() > left) {
       group& g = groups_[scattering_.front()];
-      if (g.scatter) g.scatter->wait(), g.scatter.reset();
+      g.finish_scatter();
       drop_gradients(g);
       scattering_.erase(scattering_.begin());
     }
@@ -389,7 +345,7 @@ class sharded_parameters {
   void finish_all() {
     take_back();
     finish_scatters_but(0);
-    for (group& g : groups_) finish_gather(g);
+    for (group& g : groups_) g.finish_gather();
   }
 
   /// While a group is in use, the helper progresses the exchanges, until the next call.
@@ -400,10 +356,7 @@ class sharded_parameters {
     options_.helper->lend(
         [](void* self) {
           auto& all = *static_cast<sharded_parameters*>(self);
-          for (group& g : all.groups_) {
-            all.finish_gather(g);
-            if (g.scatter) g.scatter->wait(), g.scatter.reset();
-          }
+          for (group& g : all.groups_) g.finish_gather(), g.finish_scatter();
         },
         this);
   }
@@ -418,8 +371,7 @@ class sharded_parameters {
   std::vector<group> groups_{};
   std::vector<detail::train::owned_slice> slices_{};
   std::vector<long> tensor_steps_{};  ///< that have updated a tensor, in the order of the groups: of those in `slices_`
-  std::size_t largest_ = 0, buffers_ = 0;
-  std::vector<buffer> spare_{};
+  detail::train::group_buffers<T> buffers_{};
   std::vector<std::size_t> scattering_{};  // groups whose gradients are under way
   detail::train::order_of_uses order_{};
   std::uint32_t number_ = 0;  ///< of what exchanges on this communicator

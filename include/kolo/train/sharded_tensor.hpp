@@ -9,6 +9,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
+namespace detail::train {
+template <class T, class Wire>
+struct sharded_group;
+}
+
 /// A tensor that is whole only while its group is in use: a member of a layer, where a std::vector would stand. It is
 /// given to one `sharded_parameters`, and stays where it is as long as that lives.
 template <class T = float>
@@ -21,8 +26,8 @@ class sharded_tensor {
   std::span<T> gradient() const { return gradient_; }  ///< empty but in a backward pass, where it is zero at first
 
  private:
-  template <class, class, class>
-  friend class sharded_parameters;
+  template <class, class>
+  friend struct detail::train::sharded_group;
 
   std::size_t size_;
   std::span<T> value_{}, gradient_{};
