@@ -19,7 +19,7 @@ namespace detail::execute {
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
   auto made = core::shared<engine<T>>(std::forward<Args>(args)...);
-  const auto share_with = [&]([[maybe_unused]] const auto& host) {
+  [[maybe_unused]] const auto share_with = [&]([[maybe_unused]] const auto& host) {
     if constexpr (requires { made->unreported = host.engine()->unreported; })
       if (host.engine()) made->unreported = host.engine()->unreported;
   };
