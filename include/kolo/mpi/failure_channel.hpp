@@ -35,7 +35,7 @@ class failure_channel {
   ~failure_channel() {
     if (comm_.get() == MPI_COMM_NULL || (!first_ && pending_.empty())) return;
     comm_.abandon();
-    if (is_running()) empty();
+    if (is_running()) drop_statements();
     for (auto& l : pending_)
       if (!is_running() || !has_left(*l)) static_cast<void>(l.release());  // MPI still reads it
   }
@@ -56,7 +56,7 @@ class failure_channel {
   }
 
   const failure& fail(const failure& f) {
-    with_failure_check();
+    receive_statements();
     if (!first_ && proposal_) adopt_decision();
     if (!first_) propose(f);
     if (!first_) adopt_decision();
@@ -88,7 +88,7 @@ class failure_channel {
   /// The first failure, if any rank has reported one.
   const failure* poll() {
     if (first_) return &*first_;
-    with_failure_check();
+    receive_statements();
     if (!first_ && proposal_) adopt_decision();
     return failed();
   }
@@ -120,7 +120,7 @@ class failure_channel {
                                         : static_cast<int>(found - comm_ranks_.begin());
     return MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
   }
-  void with_failure_check() {
+  void receive_statements() {
     int from = -1;
     for (statement s; !first_ && next(s, from);) {
       if (from < 0) continue;
@@ -128,7 +128,7 @@ class failure_channel {
     }
     if (!first_ && proposal_ && rank_ == 0) decide(proposal_->text);
   }
-  void empty() {
+  void drop_statements() {
     int from = -1;
     for (statement s; next(s, from);) continue;
   }
@@ -151,7 +151,7 @@ class failure_channel {
   }
   void adopt_decision() {
     for (const auto begin = std::chrono::steady_clock::now();
-         !first_ && std::chrono::steady_clock::now() - begin < wait_for_rank_0; with_failure_check())
+         !first_ && std::chrono::steady_clock::now() - begin < wait_for_rank_0; receive_statements())
       std::this_thread::yield();
     if (!first_) first_ = proposal_->text;
   }

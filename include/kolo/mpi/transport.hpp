@@ -74,7 +74,8 @@ class transport {
   }
   /// Collective over `existing`, which must live longer. `ranks` are its ranks in the carrier's communicator (see
   /// carrier::ranks_of), which carries its messages: MPI makes no further communicator. MPI's own collectives run on
-  /// `existing`. The transport cannot be split, and does not notice a mismatch after a message of another transport.
+  /// `existing`: whatever else calls MPI's collectives there, such as another transport, must do so in the same order
+  /// on all ranks. The transport cannot be split, and does not notice a mismatch after a message of another transport.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
       : options_{checked(o)},
         data_{on->communicator()},
@@ -141,7 +142,7 @@ class transport {
   // Waiting.
 
   void relax(backoff& p, const wait_context& s) {
-    const int polls = ++p.polls;
+    const unsigned polls = ++p.polls;
     if (polls % (oversubscribed_ ? 4 : 64) == 0) check(p, s);
     if (oversubscribed_ ? polls > 2 : polls > 5000) std::this_thread::yield();
   }

@@ -75,10 +75,16 @@ inline std::string in_microseconds(double seconds) {
   return core::text_of({hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " us"});
 }
 
+/// "allreduce of 64 bytes among 4 ranks"; a barrier has no vector.
+[[gnu::cold, gnu::noinline]] inline std::string call_text(kind k, std::size_t bytes, int ranks) {
+  if (k == kind::barrier) return core::text_of({name(k), " among ", ranks, " ranks"});
+  return core::text_of({name(k), " of ", bytes, " bytes among ", ranks, " ranks"});
+}
+
 /// Logs the choice and its reason: the predicted time of each candidate.
 [[gnu::cold, gnu::noinline]] inline void log_choice(int rank, std::span<const candidate> all, const candidate& best,
                                                     const selection_query& q, const tuning& table) {
-  const std::string of = core::text_of({name(q.collective), " of ", q.bytes, " bytes among ", q.size, " ranks"});
+  const std::string of = call_text(q.collective, q.bytes, q.size);
   core::log_line(rank,
                  {of, " runs as ", best.name, ", predicted to take ", in_microseconds(predicted(best, q, table))});
   if (core::logs < core::log_trace) return;

@@ -114,7 +114,7 @@ class gradient_exchange {
   bool step() {
     if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
       refuse("step comes after the last of this rank's leaves()");
-    if (leaves_given_ == 0 && ends_pass()) return false;
+    if (leaves_given_ == 0 && end_pass()) return false;
     demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
     exchange_and_update();
     return true;
@@ -141,7 +141,7 @@ class gradient_exchange {
     if (leaves_given_ == own_leaves().count)
       refuse(options_.leaves > 0 ? "a leaf after the last one of this rank: step comes before the next"
                                  : "a leaf needs options.leaves");
-    if (++leaves_given_ < own_leaves().count) ends_pass();
+    if (++leaves_given_ < own_leaves().count) end_pass();
   }
   /// The same, for the leaf of this number, which comes next.
   void leaf(int number) {
@@ -225,9 +225,9 @@ class gradient_exchange {
     return options_.leaves > 0 ? kolo::leaves{options_.leaves}.of(comm_.rank(), comm_.size()) : extent{};
   }
   /// Ends a backward pass; whether more of this step are to come.
-  bool ends_pass() {
+  bool end_pass() {
     demand(local_.refuses_pass());
-    if (!local_.ends_pass()) return false;
+    if (!local_.end_pass()) return false;
     if (!leaf_sums_.empty()) take_leaves(), local_.zero(parameters_);
     return true;
   }

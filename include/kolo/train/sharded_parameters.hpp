@@ -151,7 +151,7 @@ class sharded_parameters {
   double clip_by_global_norm(double limit) {
     take_back();
     demand_no_use("clip_by_global_norm");
-    finish_scatters_but(0);
+    finish_scatters_beyond(0);
     const auto mine = calls();
     const auto each = [&](auto f) {
       for (group& g : groups_)
@@ -255,7 +255,7 @@ class sharded_parameters {
   void end_step(const char* name, F update) {
     take_back();
     demand_no_use(name);
-    finish_scatters_but(0);
+    finish_scatters_beyond(0);
     for (group& g : groups_) g.finish_gather(), drop(g);
     try {
       update();
@@ -283,7 +283,7 @@ class sharded_parameters {
     g.show_values();
     ++g.users;
     if (with_gradients) {
-      finish_scatters_but(1);
+      finish_scatters_beyond(1);
       g.whole_gradients = buffers_.take();
       std::fill_n(g.whole_gradients.get(), g.part * size(), T{});
       g.show_gradients();
@@ -334,7 +334,7 @@ class sharded_parameters {
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
   }
   /// Finishes the oldest ones, except the last `left`.
-  void finish_scatters_but(std::size_t left) {
+  void finish_scatters_beyond(std::size_t left) {
     while (scattering_.size() > left) {
       group& g = groups_[scattering_.front()];
       g.finish_scatter();
@@ -344,7 +344,7 @@ class sharded_parameters {
   }
   void finish_all() {
     take_back();
-    finish_scatters_but(0);
+    finish_scatters_beyond(0);
     for (group& g : groups_) g.finish_gather();
   }
 

@@ -93,7 +93,7 @@ inline failure failure_from(const wait_context& found_in, errc code, int rank, s
 struct backoff {
   using clock = std::chrono::steady_clock;
 
-  int polls = 0;            ///< fruitless ones, since something happened
+  unsigned polls = 0;       ///< fruitless ones, since something happened
   int tests = 0;            ///< of them, in a loop of the caller
   int spins = 0;            ///< of them, before it yields
   std::uint32_t epoch = 0;  ///< of the eventcount when this rank prepared to wait

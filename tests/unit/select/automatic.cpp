@@ -329,6 +329,8 @@ TEST_CASE("a table that is named after a fit is what counts") {
     use_tuning(comm, in_favour_of(pattern::rounds));
     const auto e = explain(comm, kind::broadcast, 4);
     wrong += e.choice != "binomial" || e.reason.find("that the program named") == std::string::npos;
+    wrong += e.message().find("broadcast of 4 bytes among 4 ranks: binomial") != 0;
+    wrong += explain(comm, kind::barrier, 0).message().find("barrier among 4 ranks: ") != 0;
   });
   CHECK(wrong == 0);
 }
