@@ -157,8 +157,7 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
 }  // namespace detail::select
 
 inline std::string explanation::message() const {
-  std::string text =
-      detail::select::call_text(collective, bytes, ranks) + ": " + choice + ", because " + reason + "\n";
+  std::string text = detail::select::call_text(collective, bytes, ranks) + ": " + choice + ", because " + reason + "\n";
   for (const auto& c : candidates) {
     text += "  " + c.algorithm + std::string(c.algorithm.size() < 20 ? 20 - c.algorithm.size() : 1, ' ');
     text += !c.is_admitted ? "-  " : c.seconds > 0 ? detail::select::readable(c.seconds) + "  " : "not measured  ";
