@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two transports under one communicator: each call takes the one that a stated rule names; one order of calls, and one
-// failure, for both.
+// Two transports under one communicator: a rule selects the transport of each call. All calls have one order, and a
+// failure of either transport fails both.
 #pragma once
 
 #include <kolo/core/kind.hpp>
@@ -19,15 +19,15 @@ template <class T>
   requires true inline constexpr bool includes_kolo_composite_hpp<T> = true;
 }  // namespace detail::core::own_header
 
-// Rules say which transport a call takes: `takes_first(k, space)`, known when the program is compiled. `space`: a
-// device's if any view of the call lies there.
+// A rule selects the transport of a call at compile time: `takes_first(k, space)`. `space` is `device` if any view of
+// the call is in device memory, else `host`.
 
-/// Device views take the first transport, the host's and a barrier the second.
+/// Calls with device views use the first transport; calls without them, such as a barrier, the second.
 struct by_memory {
   static constexpr bool takes_first(kind, memory_space space) { return space == memory_space::device; }
 };
 
-/// These collectives take the first transport, all others the second.
+/// The collectives `Ks` use the first transport, all others the second.
 template <kind... Ks>
 struct by_kind {
   static constexpr bool takes_first(kind k, memory_space) { return (false || ... || (k == Ks)); }
@@ -42,7 +42,7 @@ concept HasStream = requires(typename T::options o) {
 template <class A, class B, class... Args>
 inline constexpr bool is_made_from = std::is_constructible_v<A, communicator<B>&, Args...>;
 
-/// What the two sides of a composite have in common.
+/// What the two transports of a composite share: the first failure, and which of them may run calls.
 class shared_failure {
  public:
   virtual ~shared_failure() = default;
@@ -52,12 +52,11 @@ class shared_failure {
   virtual void leave(bool is_first) = 0;
 };
 
-/// A transport of a composite: what fails on one side has failed on both. Without the other side it is the transport
-/// itself.
+/// One transport of a composite: a failure of either one fails both. Before `attach` it behaves as `Base`.
 template <Transport Base, bool IsFirst>
 class composite_member : public Base {
  public:
-  using abilities = kolo::abilities<ability::turns, ability::common_failure>;  ///< and of Base that it does not hide
+  using abilities = kolo::abilities<ability::turns, ability::common_failure>;  ///< and Base's that it does not hide
   using typename Base::options;
   using decorated = Base;
 
@@ -77,7 +76,7 @@ class composite_member : public Base {
 
   const failure* failed() const { return shared_failure_ ? shared_failure_->failed() : Base::failed(); }
   const failure& fail(const failure& f) { return shared_failure_ ? shared_failure_->fail(f) : Base::fail(f); }
-  /// What this transport has thrown: the first failure of both may be another one.
+  /// Replaces `f`, which this transport has thrown, by the first failure of the two transports.
   void adopt_first_failure(failure& f) const {
     if (const failure* first = failed()) f = *first;
   }
@@ -87,14 +86,14 @@ class composite_member : public Base {
   void check(backoff& p, const wait_context& s) {
     settled([&] { Base::check(p, s); });
   }
-  /// For a stream.
+  /// Waits for the work on a stream.
   void wait(const options& o = options{}) requires requires(Base& w) { w.wait(o); }
   {
     settled([&] { Base::wait(o); });
   }
 
  private:
-  /// What this transport found has to be the failure of both; what the other one found ends the waiting here.
+  /// Runs f, unless either transport has failed: then, and in place of an error of f, throws the common first failure.
   template <class F>
   void settled(F f) {
     if (const failure* first = shared_failure_ ? shared_failure_->failed() : nullptr) throw error{*first};
@@ -109,14 +108,14 @@ class composite_member : public Base {
   std::shared_ptr<shared_failure> shared_failure_{};
 };
 
-/// Whose turn it is, and how both have failed. The engines may go one after the other; plans keep them.
+/// Which transport may run calls, and the common failure. Either engine may end first: a plan keeps its own alive.
 template <class A, class B>
 class composite_state final : public shared_failure {
  public:
   composite_state(execute::engine<composite_member<A, true>>& a, execute::engine<composite_member<B, false>>& b)
       : a_{&a}, b_{&b} {}
 
-  /// The second transport decides which failure is the first one.
+  /// The second transport decides which failure is the first.
   const failure* failed() override {
     if (first_) return &*first_;
     const failure* f = b_ ? b_->transport.B::failed() : nullptr;
@@ -129,7 +128,7 @@ class composite_state final : public shared_failure {
     return *first_;
   }
 
-  /// All that was started on the other side ends first; numbers go on from there.
+  /// Waits for all calls that were started on the other transport, and continues its sequence numbers.
   void acquire_turn(bool is_first, std::uint64_t& sequence) override {
     if (is_first == is_turn_of_first_) return;
     is_turn_of_first_ = is_first;
@@ -164,23 +163,23 @@ constexpr memory_space space_of_argument() {
 }  // namespace detail::compose
 
 /// One communicator over two transports between the same ranks: the first argument of every collective, blocking,
-/// started or planned. `composite<nccl::transport, shm::transport> comm{host}`: device views go over NCCL, the host's
-/// over shared memory. `first()` and `second()` are communicators, for what else takes one.
+/// nonblocking or persistent. With `composite<nccl::transport, shm::transport> comm{host}`, device views go over NCCL
+/// and host views over shared memory. `first()` and `second()` return communicators, for functions that need one.
 ///
-/// Order    Both transports share one sequence of calls. A call on one transport begins on a rank when all calls on the
-///          other that this rank has made before have ended there, also those that were only started; the numbers of
-///          calls go through both. So, where all ranks make their calls in one order, as on any communicator: take the
-///          lowest call that has not ended everywhere. A rank that has not made it yet waits at most for lower ones,
-///          which end; a rank that has made it does nothing else first. So ranks cannot wait in a circle, however the
-///          two libraries block inside. (On a stream, as over NCCL, a call ends on the host when it is enqueued: it
-///          needs only the calls with lower numbers, which are there on all ranks.) Ranks that disagree get `mismatch`
-///          if they meet on a transport that compares numbers, else the deadline. The price: work on the two transports
-///          overlaps only if the earlier one progresses by itself on a stream.
-///          Between two ranks, too, what was started on one transport ends before anything starts on the other: start
-///          the sends and the receives of one transport before those of the other.
-/// Failure  What fails on one transport has failed on both, on all ranks, with one first cause: the second transport
-///          decides which that is, so it is to be one that tells all ranks. A rank that waits in one transport looks at
-///          the other as well.
+/// Order    The two transports share one sequence of calls and of their numbers. A call starts on a rank only when all
+///          earlier calls of this rank on the other transport have ended there, nonblocking ones too.
+///          There is no deadlock if all ranks make their calls in the same order, as on any communicator, however the
+///          two libraries block inside. Proof: take the lowest call that has not ended on all ranks. A rank that has
+///          not made it yet waits only for lower calls, and these end; a rank that has made it does nothing else first.
+///          (On a stream, as with NCCL, a call ends on the host when it is enqueued: it needs only the calls with lower
+///          numbers, which all ranks have enqueued.) Ranks that disagree about the order get `mismatch` if they meet on
+///          a transport that compares numbers, else `timeout`. Calls on the two transports overlap only if the earlier
+///          one progresses by itself on a stream.
+///          Pair operations, too, end on one transport before any starts on the other: start the sends and the receives
+///          of one transport before those of the other.
+/// Failure  A failure of one transport fails both, on all ranks, with one first cause. The second transport decides
+///          which, so it must be one that notifies all ranks. A rank that waits in one transport checks the other as
+///          well.
 /// Errors   of construction  invalid_argument: the transports number their ranks differently.
 template <Transport A, Transport B, class Rule = by_memory>
   requires detail::core::own_header::includes_kolo_composite_hpp<A>
@@ -189,12 +188,12 @@ class composite {
   static constexpr bool is_composite = true;
   using first_type = communicator<detail::compose::composite_member<A, true>>;
   using second_type = communicator<detail::compose::composite_member<B, false>>;
-  /// Those of the transport that has a stream.
+  /// The options of B if they include a stream, else those of A.
   using options = std::conditional_t<detail::compose::HasStream<B>, typename B::options, typename A::options>;
 
   composite(A first, B second) : composite{first_type{std::move(first)}, second_type{std::move(second)}} {}
-  /// Collective over `host`, from which the second transport is split off, and the first one made, with more arguments
-  /// where it takes any. `host` stays usable.
+  /// Collective over `host`: constructs the first transport from `host` and `args`, and splits the second off `host`,
+  /// which remains usable.
   template <class... Args>
     requires detail::compose::is_made_from<A, B, Args...>
   explicit composite(communicator<B>& host, Args&&... args)
@@ -213,14 +212,14 @@ class composite {
   first_type& first() { return first_; }
   second_type& second() { return second_; }
 
-  /// See communicator::split; on both transports.
+  /// Splits both transports. See communicator::split.
   composite split(int color, int key, const call_site& site = call_site::here()) {
     auto first = first_.split(color, key, site);
     return composite{std::move(first), second_.split(color, key, site)};
   }
 
-  /// See communicator::shrink. Both transports shrink; where the first one cannot, as NCCL, it is made anew over what
-  /// is left of the second, with more arguments where it takes any.
+  /// Shrinks both transports. See communicator::shrink. A first transport that cannot shrink, such as NCCL, is
+  /// constructed again from the rest of the second and `args`.
   template <class... Args>
   composite shrink(const options& o = {}, Args&&... args) {
     static_assert(Shrinkable<B>,
@@ -231,11 +230,11 @@ class composite {
         "these arguments");
     const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
     second_.transport().fail(
-        failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // on both
+        failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // fails both
     auto second = second_.shrink(options_for<second_type>(o));
     if constexpr (Shrinkable<A>) {
       auto first = first_.shrink(options_for<first_type>(o));
-      while (first.size() != second.size()) {  // a rank was lost in between, and all see that
+      while (first.size() != second.size()) {  // a rank failed between the two shrinks; all ranks see that
         second = second.shrink(options_for<second_type>(o));
         first = first.shrink(options_for<first_type>(o));
       }
@@ -247,7 +246,7 @@ class composite {
     }
   }
 
-  /// The communicator that a call with these arguments takes.
+  /// Returns the communicator that runs collective K with these arguments.
   template <kind K, class... Args>
   auto& part() {
     constexpr bool is_on_device =
@@ -255,7 +254,7 @@ class composite {
     if constexpr (Rule::takes_first(K, is_on_device ? memory_space::device : memory_space::host)) return first_;
     else return second_;
   }
-  /// What of these options the transport knows.
+  /// Copies the options that `Part` has.
   template <class Part>
   static typename Part::options options_for(const options& o) {
     typename Part::options part{};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that hides a transport's slots and offers messages instead: what MPI offers, over what threads and
-// processes have.
+// A decorator that hides the slots of a transport of threads or processes and offers messages instead, as MPI does.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -9,12 +8,12 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Over a SlotTransport; models MessageTransport and not SlotTransport. The reference for transports that carry
-/// messages: schedules run over it exactly as they do over MPI, and need neither MPI nor a second machine to be tested.
+/// `Base` is a SlotTransport; this models MessageTransport and not SlotTransport. It is the reference for message
+/// transports: schedules run over it exactly as over MPI, so tests of them need neither MPI nor a second machine.
 template <SlotTransport Base>
 class messages : public Base {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options;
   using ticket = detail::transport::posted_ticket;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ranks that share a node with one rank, and how they are numbered there.
+// The ranks on the node of one rank, and their numbers there.
 #pragma once
 
 #include <kolo/transport/node_map.hpp>
@@ -10,10 +10,10 @@
 
 namespace kolo::inline KOLO_ABI::detail::compose {
 
-/// As one rank sees them. They are numbered in the order of their ranks.
+/// The ranks on the node of this rank, numbered in the order of their ranks.
 class near_ranks {
  public:
-  /// Collective over `all`, for `operation`: those who say the same node share it.
+  /// Collective over `all`, for `operation`: ranks that pass the same `node` share it.
   template <Transport T>
   near_ranks(T& all, int node, const char* operation) {
     *this = near_ranks{transport::node_map{transport::small_allgather(all, node, operation)}, all.rank()};
@@ -28,14 +28,14 @@ class near_ranks {
 
   const placement& place() const { return place_; }
   const std::vector<int>& nodes() const { return nodes_.nodes(); }
-  int own() const { return own_; }  ///< node
+  int own() const { return own_; }  ///< number of the node of this rank
   int near_of(int rank) const {
     return near_of_[static_cast<std::size_t>(rank)];
-  }  ///< its number on this node; -1: it is on another
+  }  ///< its number on this node; -1: another node
   int rank_of(int number) const { return ranks_[static_cast<std::size_t>(number)]; }
-  bool is_empty() const { return near_of_.empty(); }  ///< it has been moved from
+  bool is_empty() const { return near_of_.empty(); }  ///< moved from
 
-  /// What a transport between neighbours must say of itself.
+  /// Throws invalid_argument unless the near transport has this rank's number on the node, and the node's size.
   void expect(int number, int size) const {
     if (number == place_.local_rank && size == place_.local_size) return;
     core::throw_error(errc::invalid_argument,

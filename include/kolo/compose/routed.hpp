@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two transports as one: ranks of one node reach each other over the near one, and all others over the far one.
+// Two transports as one: the near one connects the ranks of a node, the far one ranks of different nodes.
 #pragma once
 
 #include <kolo/compose/near_ranks.hpp>
@@ -18,13 +18,13 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Its ranks are those of `Far`. Models MessageTransport: messages for the own node go through Near's slots, piece by
-/// piece, while those of Far are under way; who waits polls both transports, and sleeps in none. Where all ranks share
-/// one node, and only there, it is Near: its slots reach every rank (models SharedMemoryTransport), and calls run over
-/// them as they do over Near alone, with the same bits; Far has nothing to do then.
+/// Has the ranks of `Far`. Models MessageTransport: messages within a node go through Near's slots in pieces, while
+/// those of Far are in flight; a waiting rank polls both transports and does not sleep. Only if all ranks share one
+/// node, Near's slots reach every rank (models SharedMemoryTransport): calls then run as over Near alone, with the same
+/// bits, and do not use Far.
 ///
-/// Failure  the first one is Far's to decide; it is on both transports then, so neighbours know it at once. A neighbour
-///          that has died or left is seen in Near.
+/// Failure  Far decides which failure is the first. It is then set on both transports, so the ranks of the node see it
+///          at once. Near detects a rank of the node that has died or left.
 /// Cost     of construction: three small exchanges over Far, through its rank 0.
 template <SharedMemoryTransport Near, MessageTransport Far>
 class routed {
@@ -32,25 +32,25 @@ class routed {
   using abilities =
       kolo::abilities<ability::nodes, ability::checks, ability::identity, ability::flush, ability::options,
                       ability::pipeline, ability::lending, ability::heap, ability::search, ability::tuning>;
-  /// What a call may say: `{.timeout = 10s}`.
+  /// The options of a call: `{.timeout = 10s}`.
   struct options {
     std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
   };
-  /// One message under way: on the far transport, or on the near one.
+  /// A message in flight: on the far transport, or on the near one.
   struct ticket {
     typename Far::ticket far{};
     detail::transport::posted_ticket near{};
     bool is_near = false;
   };
 
-  /// Collective over `far`; `near` connects this rank with those that say the same node, in their order.
+  /// Collective over `far`; `near` connects the ranks that pass the same `node`, in the order of their ranks.
   /// Errors  invalid_argument: it does not.
   routed(Near near, Far far, int node)
       : far_{std::move(far)}, near_{std::move(near)}, near_ranks_{far_, node, "routed"} {
     begin_with();
   }
 
-  /// The same, with what a Far is made of; near is the shared memory of those that are neighbours by its placement.
+  /// Constructs Far from `args`. Near is shared memory between the ranks that share a node in Far's placement.
   template <class... Args>
     requires std::constructible_from<Far, Args...> && std::same_as<Near, shm::transport>
   explicit routed(Args&&... args)
@@ -59,8 +59,8 @@ class routed {
         near_ranks_{far_, far_.place().node_rank, "routed"} {
     begin_with();
   }
-  /// The same where every host has memory for it, and as `over_far` where one has not: all ranks decide alike, within
-  /// that time.
+  /// Sets up shared memory as Near if that succeeds on every host within this time; else all ranks return
+  /// `over_far(far)`. Throws if `far` has failed.
   static routed near_where_possible(Far far,
                                     std::chrono::nanoseconds within) requires std::same_as<Near, shm::transport> {
     std::optional<Near> near;
@@ -73,7 +73,7 @@ class routed {
     }
     return {*std::move(near), std::move(far), node};
   }
-  /// Every rank is a node of its own, also where it shares a host: all goes over `far`, and nobody is asked.
+  /// Without Near: each rank is a node of its own, even on a shared host; all messages go over `far`. No communication.
   static routed over_far(Far far) {
     const int rank = far.rank(), size = far.size();
     return {std::move(far), {detail::transport::node_map::by_size(size, 1), rank}};
@@ -85,26 +85,26 @@ class routed {
   int rank() const { return far_.rank(); }
   int size() const { return far_.size(); }
   placement place() const { return near_ranks_.place(); }
-  bool is_near() const { return near_.has_value(); }  ///< has a near transport at all
+  bool is_near() const { return near_.has_value(); }  ///< has a near transport
   std::chrono::nanoseconds timeout() const { return far_.timeout(); }
   bool has_slots() const { return near_ && near_ranks_.place().node_count == 1; }
-  const std::vector<int>& nodes() const { return near_ranks_.nodes(); }  ///< of each rank the number of its node
+  const std::vector<int>& nodes() const { return near_ranks_.nodes(); }  ///< the number of the node of each rank
   bool is_checked() const {
     if constexpr (ChecksCalls<Far>) return far_.is_checked();
     else return false;
   }
-  /// Far's, where all goes over it; null: not known.
+  /// The table of Far if there is no Near; null: not known.
   const kolo::tuning* tuning() const {
     if constexpr (Tuned<Far>)
       if (!near_) return far_.tuning();
     return nullptr;
   }
-  auto recorder(int r) const requires Observable<Near> {  ///< of a neighbour; null of others
+  auto recorder(int r) const requires Observable<Near> {  ///< of a rank on this node; else null
     using recorder_of_near = decltype(near_->recorder(0));
     return near_of(r) < 0 ? recorder_of_near{} : near_->recorder(near_of(r));
   }
 
-  // Failure: the near transport is told what the far one has decided.
+  // Failure: the near transport adopts the failure that the far one has decided.
 
   const failure* failed() const {
     if (has_slots()) return near_->failed();
@@ -123,7 +123,7 @@ class routed {
     return *first_;
   }
 
-  /// The others hear why this rank takes part in nothing more; it waits for nobody. Only destroying comes after it.
+  /// Reports to the other ranks that this rank leaves, and why; does not wait. Afterwards this may only be destroyed.
   void leave(const char* why) noexcept {
     if (process_ != ::getpid()) return;
     const auto f = failure_from({.peer = rank()}, errc::peer_failed, rank(), {}, why);
@@ -132,7 +132,7 @@ class routed {
     if (near_ && !near_->failed()) near_->fail(detail::transport::with_peer_identity(*this, f));
   }
 
-  /// As far as one of the transports knows.
+  /// As Far identifies it; `unknown_rank` if Far does not identify ranks.
   rank_identity who(int r) const {
     if constexpr (Identifiable<Far>) return far_.who(r);
     else return detail::transport::unknown_rank;
@@ -214,7 +214,7 @@ class routed {
     else return 2;
   }
 
-  // Slots, and what they can besides: where all ranks share the node.
+  // Slots, and the other members of a SharedMemoryTransport: in use when all ranks share the node.
 
   std::size_t slot_bytes() const { return has_slots() ? near_->slot_bytes() : ~std::size_t{0}; }
   std::byte* reserve(int peer) { return near_->reserve(peer); }
@@ -256,7 +256,7 @@ class routed {
 
   // Groups.
 
-  /// Far splits first, with a deadline for all; then the neighbours, who know by that that they meet.
+  /// Splits Far first, which has one deadline for all ranks; after it, each rank knows that the others split Near, too.
   routed split(int color, int key) {
     if (failed()) throw error{fail(*failed())};
     Far far{far_.split(color, key)};
@@ -266,7 +266,7 @@ class routed {
     });
   }
 
-  /// See communicator::shrink: as far as Far can, which knows all ranks; what says that it cannot is its error.
+  /// See communicator::shrink. Far, which knows all ranks, decides whether it is possible: its error is thrown if not.
   routed shrink(std::chrono::nanoseconds timeout) requires Shrinkable<Near> && Shrinkable<Far> {
     fail(failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {},
                       "rank " + std::to_string(rank()) + " calls shrink"));
@@ -300,13 +300,13 @@ class routed {
     if (!near_) return;
     queues_.progress(*near_, [this](int n) { detail::transport::report_mismatch(*this, near_ranks_.rank_of(n)); });
   }
-  /// Far goes on while this rank waits for a neighbour.
+  /// Progresses Far while this rank waits for another rank of its node.
   void poke() {
     while (!under_way_.is_empty() && far_.done(under_way_.front())) under_way_.pop();
   }
 
-  /// A neighbour that ended or left may have done its part before: it is told when nothing more has come by the next
-  /// look.
+  /// A rank of the node may have sent everything before it ended or left: it is an error only when, at the next check
+  /// of the same wait, no piece has moved since.
   void check_local_ranks(const backoff& p, const wait_context& s) {
     const auto now = clock::now();
     if (now - polled_ < between_polls) return;
@@ -334,7 +334,7 @@ class routed {
       throw error{fail(as_all_number_it(e.cause()))};
     }
   }
-  /// What Near has found by itself, while it split, names its own ranks; Far tells of it.
+  /// Near found this failure in its own split: it has the rank numbers of Near, so Far reports it instead.
   static bool is_of_near(const failure& f) { return f.found_in == origin::setup; }
   failure as_all_number_it(failure f) const {
     f.text = std::string{std::string_view{f.text}} + " (ranks as node " + std::to_string(place().node_rank) +
@@ -344,7 +344,7 @@ class routed {
     return f;
   }
 
-  /// Each transport tells its own; the near one would name this rank by another number.
+  /// While an exception unwinds: fails Near with this rank's number in Far, since Near would use its own number.
   void leave() noexcept {
     if (near_ranks_.is_empty() || !near_ || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed() ||
         process_ != ::getpid())
@@ -354,7 +354,7 @@ class routed {
   }
 
   Far far_;
-  std::optional<Near> near_{};  ///< none: all goes over Far
+  std::optional<Near> near_{};  ///< none: all messages go over Far
   detail::compose::near_ranks near_ranks_;
   detail::transport::message_queues<Near> queues_{near_ ? near_->size() : 0};
   detail::transport::fifo<typename Far::ticket> under_way_{64 + 4 * static_cast<std::size_t>(far_.size())};
@@ -362,7 +362,7 @@ class routed {
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;
   int exceptions_ = 0;
-  ::pid_t process_ = ::getpid();    ///< a process that it forks is not the rank
+  ::pid_t process_ = ::getpid();    ///< a forked child is not the rank
   bool is_oversubscribed_ = false;  ///< more ranks on this host than it has cores
 };
 
