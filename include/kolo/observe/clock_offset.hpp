@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How far a rank's clock is from rank 0's, found out by asking; hosts do not agree about the time since they started.
+// The offset of a rank's clock from rank 0's, measured by messages: hosts count time from different moments.
 #pragma once
 
 #include <kolo/transport/abilities.hpp>
@@ -11,25 +11,25 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What is no time: any other number may be one, since a clock may begin anywhere, and before zero.
+/// Means "no time". All other values are times: a clock may start anywhere, also below zero.
 inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min();
 
-/// This rank's time minus `ns` is rank 0's, within `error`: both in nanoseconds. It holds for the moment at which it
-/// was found out: clocks of two hosts drift apart by some microseconds a second.
+/// This rank's time minus `ns` is rank 0's time, within `error`; both are nanoseconds. Valid at the time of the
+/// measurement: clocks of two hosts drift apart by some microseconds per second.
 struct clock_offset {
   std::int64_t ns = 0, error = 0;
 };
 
 namespace detail::observe {
 
-/// a - b, also where it is more than half of all numbers: clocks of two hosts may differ by any amount, and what is
-/// made of it is small again.
+/// Returns a - b modulo 2^64, without overflow: clocks of two hosts may differ by any amount, and later subtractions
+/// make the value small again.
 constexpr std::int64_t time_between(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
 
-/// What a rank's events are dated by: the transport's own clock, where it has one in seconds (`now()`), and else the
-/// host's, CLOCK_MONOTONIC.
+/// Returns the time for events in nanoseconds: of the transport's own clock (`now()`, in seconds) if it has one, else
+/// of the host's CLOCK_MONOTONIC.
 template <class T>
 std::int64_t trace_time(const T& transport) {
   if constexpr (SelfClocked<T>) return static_cast<std::int64_t>(transport.now() * 1e9);
@@ -38,7 +38,7 @@ std::int64_t trace_time(const T& transport) {
 
 inline constexpr const char* clock_alignment = "clock_offset_of";
 
-/// Asks rank 0 a few times. Its clock was read between the question and the answer, so the fastest answer says most.
+/// Exchanges `questions` messages with rank 0, which reads its clock in between: the shortest round trip is best.
 template <Transport T>
 clock_offset offset_from_first(T& transport, int questions) {
   clock_offset best{0, std::numeric_limits<std::int64_t>::max()};
@@ -66,10 +66,9 @@ void answer(T& transport, int peer, int questions) {
 
 }  // namespace detail::observe
 
-/// Collective, on a transport on which nothing is under way. Ranks of a node have one clock; the first of each node
-/// asks rank 0, one node after the other.
-/// Cost  where there are several nodes: two small exchanges through rank 0, and 32 messages for each node; else
-///       nothing.
+/// Collective; no operation may be in flight on the transport. Ranks of a node share one clock: the first rank of each
+/// node exchanges messages with rank 0, one node after the other.
+/// Cost  with several nodes: two small exchanges through rank 0, and 32 messages for each node; else nothing.
 template <Transport T>
 clock_offset clock_offset_of(T& transport, int questions = 16) {
   struct node_clock {

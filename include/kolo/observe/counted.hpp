@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that counts what is really sent, peer by peer: what a schedule costs, measured instead of computed.
+// A decorator that counts messages and bytes per peer: the measured cost of a schedule, beside the computed one.
 // Opt-in.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What went from one rank to another and back. Over messages each is counted when it is posted; over slots each piece
-/// counts as one, when it is committed and when it is released, so a long message is as many as it has pieces.
+/// Messages and bytes between two ranks. Over messages, each counts when it is posted. Over slots, each piece counts as
+/// one message, when it is committed or released: a long message counts once per piece.
 struct traffic {
   std::uint64_t messages_sent = 0;      ///< by this rank
   std::uint64_t bytes_sent = 0;         ///< by this rank
@@ -30,12 +30,12 @@ struct traffic {
 };
 
 namespace detail::observe {
-/// The books of one rank.
+/// The counters of one rank.
 class ledger {
  public:
   explicit ledger(int size) : with_(static_cast<std::size_t>(size)) {}
 
-  /// Since the beginning, or since `forget`.
+  /// Traffic with `peer` since construction, or since the last `forget`.
   const traffic& with(int peer) const { return with_[static_cast<std::size_t>(peer)]; }
   traffic total() const {
     traffic all;
@@ -57,16 +57,16 @@ class ledger {
 };
 }  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, too; never a SharedMemoryTransport, so that
-/// schedules run on it round by round, as they are written. `comm.transport().total()` after a call is that call's
-/// `cost_of`, where its elements divide by the blocks.
+/// Models MessageTransport or SlotTransport, as `Base` does; never SharedMemoryTransport, so that schedules run round
+/// by round, as they are written. After a call, `comm.transport().total()` equals the `cost_of` of this call if the
+/// number of its blocks divides the number of its elements.
 template <class Base>
 class counted;
 
 template <MessageTransport Base>
 class counted<Base> : public Base, public detail::observe::ledger {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options, typename Base::ticket;
 
   template <class... Args>
@@ -87,14 +87,14 @@ template <SlotTransport Base>
   requires(!MessageTransport<Base>)
 class counted<Base> : public Base, public detail::observe::ledger {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
   explicit counted(Args&&... args) : Base(std::forward<Args>(args)...), ledger{Base::size()} {}
 
-  // It hides the commit of a SharedMemoryTransport, too.
+  // Also hides the commit of a SharedMemoryTransport.
   void commit(int peer, std::size_t bytes, std::uint64_t tag) {
     count_sent(peer, bytes);
     Base::commit(peer, bytes, tag);

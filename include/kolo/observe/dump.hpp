@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The last operations of all ranks as text: when it is asked for, or when a signal comes.
+// The last operations of all ranks as text: on demand, or on a signal.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -24,11 +24,11 @@ namespace detail::observe {
 
 using recorder_list = std::vector<std::shared_ptr<const transport::flight_recorder>>;
 
-/// Writes to a sink, `sink(text)`, and does nothing besides that a signal handler may not do.
+/// Writes text by `sink(text)`. Apart from the sink, all it does is async-signal-safe.
 template <class Sink>
 class flight_writer {
  public:
-  static constexpr std::uint64_t shown = 6;  ///< of each rank's operations
+  static constexpr std::uint64_t shown = 6;  ///< per rank: the last collectives, and as many pair operations
 
   flight_writer(Sink& sink, std::int64_t now) : sink_{sink}, now_{now} {}
 
@@ -53,11 +53,11 @@ class flight_writer {
       if (const transport::flight_entry n = of.find_pair(latest_pair - i); n.sequence > 0) line(n);
   }
 
-  /// What has become of it.
+  /// The state of an operation in words.
   static std::string_view state(const transport::flight_entry& n) {
     return n.has_ended ? "has ended " : n.failed > 0 ? "failed in " : "is in ";
   }
-  /// "allreduce #17, round 3, waiting for rank 1 for 2.310 s"
+  /// Writes "allreduce #17, round 3, waiting for rank 1 for 2.310 s", for example.
   void progress(const transport::flight_entry& n) {
     say(name(n.summary.what()), " #", number(n.sequence));
     if (n.has_ended || !n.waits()) return;
@@ -71,7 +71,7 @@ class flight_writer {
   void say(const Text&... text) {
     (sink_(std::string_view{text}), ...);
   }
-  /// Up to the next `number`s: the text lies here.
+  /// The text is valid until the fourth next call: there are four buffers.
   std::string_view number(std::uint64_t n) {
     auto& text = digits_[which_++ % 4];
     std::size_t at = sizeof text;
@@ -107,7 +107,7 @@ class flight_writer {
   unsigned which_ = 0;
 };
 
-/// What a signal handler finds: nothing is taken away while it looks.
+/// What a signal handler reads. It is freed only when no handler runs.
 struct dump_target {
   recorder_list ranks;
   int self = 0;
@@ -119,7 +119,7 @@ inline void dump_at_signal(int) {
   const int saved_errno = errno;
   dumps_running.fetch_add(1);
   std::size_t length = 0;
-  char room[4096];  // one write for many words, so that what several ranks say does not mix
+  char room[4096];  // one write for many words: the output of several ranks does not interleave
   const auto flush = [&] {
     for (std::size_t done = 0; done < length;) {
       const auto n = ::write(2, room + done, length - done);
@@ -145,10 +145,10 @@ inline void dump_at_signal(int) {
 
 }  // namespace detail::observe
 
-/// What each rank did last: collective, number, bytes, rounds, where it waits and for whom. Also of ranks that are
-/// stuck or dead, where ranks share memory; where they do not, of this rank. Not collective, and after a failure as
-/// before one; from the thread that uses the communicator. Operations of 16 KiB and more have times, to some
-/// milliseconds. What a rank waits for is known after the first moments of a wait.
+/// Returns the last operations of each rank: collective, number, bytes, rounds, and the round and the rank it waits
+/// for. Where ranks share memory, this includes ranks that are stuck or dead; elsewhere it has this rank only. Not
+/// collective; works after a failure, too. Call it from the thread that uses the communicator. Operations of 16 KiB and
+/// more have times, exact to some milliseconds. The rank waited for is known shortly after the wait begins.
 template <Communicator C>
 std::string dump(const C& comm) {
   const auto& e = *comm.engine();
@@ -163,10 +163,10 @@ std::string dump(const C& comm) {
   return text;
 }
 
-/// While it lives, that signal has the last operations of all ranks of `comm`, and of the communicators of other such
-/// objects, written to standard error. The signal does not end the process, also later. It may outlive the
-/// communicator. `const kolo::dump_on at_signal{SIGUSR1, comm};`
-/// Errors  system: the system does not want it; out_of_resources: 64 live already.
+/// While this exists, the signal writes the last operations of all ranks of `comm`, and of the communicators of all
+/// other such objects, to standard error. The signal does not end the process, not even after this is destroyed. May
+/// outlive the communicator. `const kolo::dump_on at_signal{SIGUSR1, comm};`
+/// Errors  system: the system rejects the handler; out_of_resources: 64 such objects exist already.
 class dump_on {
  public:
   template <Communicator C>

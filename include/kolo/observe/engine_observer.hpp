@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a decorator learns what its transport is used for: the communicator knows the operation and the round.
+// Gives a decorator the operation and the round that its communicator runs.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::observe {
 
-/// A base of decorators. It lies in the communicator that it watches, so it forgets that when it is moved.
+/// A base of decorators. It is part of the communicator that it watches, so a move ends the watching.
 class engine_observer {
  public:
   engine_observer() = default;
@@ -22,7 +22,7 @@ class engine_observer {
 
  protected:
   bool is_watching() const { return sequence_ != nullptr; }
-  /// What runs now, without whom it waits for: with sequence 0 and round -1 where nobody is watched.
+  /// The running operation, without the rank it waits for; sequence 0 and round -1 if it watches no communicator.
   wait_context running() const {
     if (!is_watching()) return {};
     if (const execute::operation* o = *at_work_ ? *at_work_ : *oldest_)

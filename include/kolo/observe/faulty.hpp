@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that does harm on purpose, by plan: late and reordered pieces, a cut, a pause, the end of a rank. Opt-in.
+// A decorator that injects planned faults: late and reordered pieces, a cut, a pause, the end of a rank. Opt-in.
 #pragma once
 
 #include <kolo/observe/engine_observer.hpp>
@@ -17,32 +17,31 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// What happens to a rank of a `faulty` transport.
+/// The fault of a rank of a `faulty` transport.
 enum class fault_kind : std::uint8_t {
   none,
   kill,   ///< the process of the rank ends by SIGKILL
-  leave,  ///< the rank throws errc::system; what ends a rank that is a thread
-  cut,    ///< from then on nothing that `peer` sends is seen
-  pause   ///< the rank sleeps, once
+  leave,  ///< the rank throws errc::system, which ends a rank that is a thread
+  cut,    ///< from then on the rank receives nothing from `peer`
+  pause   ///< the rank sleeps once, for `duration`
 };
 
-/// What goes wrong, where. A step of a rank is a piece, or over messages a message, that it sends or has received; the
-/// fault comes instead of one. A rank without a step in that round does nothing wrong.
+/// Which fault happens, and where. A step of a rank is a piece (over messages: a message) that it sends or has
+/// received; the fault comes just before one. A rank with fewer steps in that round has no fault.
 struct fault_plan {
   fault_kind what = fault_kind::none;
-  int rank = 0;  ///< who does it
-  std::uint64_t operation =
-      1;           ///< 1-based index of the collective in which it happens: never in `send`, `receive`, `exchange`
-  int round = -1;  ///< of the schedule; -1: any. Calls that run as one stream have round 0 only
-  int step = 0;    ///< so many steps there come before
-  int peer = -1;   ///< cut: who is not heard any more; -1: nobody is heard
+  int rank = 0;                 ///< the rank that has the fault
+  std::uint64_t operation = 1;  ///< 1-based index of the collective; `send`, `receive` and `exchange` have no faults
+  int round = -1;               ///< of the schedule; -1: any. Calls that run as one stream have round 0 only
+  int step = 0;                 ///< how many steps come before it
+  int peer = -1;                ///< cut: the peer from which nothing comes; -1: all
   std::chrono::milliseconds duration{1000};  ///< of a pause
   std::uint64_t seed =
-      0;  ///< not 0: what has come is overlooked 0 to 7 times, so that peers seem to come in another order
+      0;  ///< not 0: each piece is seen 0 to 7 polls late, so that pieces of several peers change their order
 };
 
 namespace detail::observe {
-/// The plan of one rank, and how far it has come.
+/// The plan of one rank, and its progress.
 class fault_injector : public engine_observer {
  public:
   void plan(const fault_plan& p, int rank) {
@@ -71,19 +70,19 @@ class fault_injector : public engine_observer {
   }
   bool is_cut(int peer) const { return cut_ && (plan_.peer < 0 || plan_.peer == peer); }
 
-  /// How often something that comes is overlooked.
+  /// By how many polls the next piece is late.
   int draw() {
     if (random_ == 0) return 0;
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
     return static_cast<int>(random_ >> 32 & 7);
   }
-  /// It has come: is it overlooked once more?
+  /// For a poll that finds a piece: whether to hide it, which counts `times` down.
   bool overlooks(int& times) {
     if (times == 0) return false;
     --times;
     return pending_ = true;
   }
-  /// Nobody notifies it of what has come already, so a rank that overlooked it does not sleep.
+  /// Whether a poll has hidden a piece since the last call: no notification follows, so the rank must not sleep.
   bool must_look_again() { return std::exchange(pending_, false); }
 
  private:
@@ -103,25 +102,25 @@ class fault_injector : public engine_observer {
 template <Transport Base>
 void relax_or_look_again(Base& transport, bool again, backoff& p, const wait_context& s) {
   if (!again) return transport.relax(p, s);
-  ::sched_yield();  // no check: who has sent that may have left
+  ::sched_yield();  // no check for failures: the sender may have left
 }
 }  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. All
-/// laws hold until the plan comes true: `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round =
-/// 1})`. Without a plan it does nothing. Groups that are split off have none, and `split` itself is left in peace. A
-/// transport that has slots and messages (`routed`) is tried in its messages: decorate its parts.
+/// Models MessageTransport, SlotTransport or SharedMemoryTransport, as `Base` does. It keeps all laws of the concept
+/// until the fault happens: `kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = 2, .round = 1})`.
+/// Without a plan it injects nothing. Communicators that `split` returns have no plan, and `split` itself has no
+/// faults. Of a transport that has slots and messages (`routed`) it affects the messages: decorate the parts instead.
 template <class Base>
 class faulty;
 
 template <MessageTransport Base>
 class faulty<Base> : public Base, public detail::observe::fault_injector {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options;
   struct ticket {
     typename Base::ticket inner{};
-    int from = -1;  ///< -1: it is sent
+    int from = -1;  ///< -1: a send
     std::uint64_t number = 0;
   };
 
@@ -153,7 +152,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
  private:
   struct receipts {
     std::uint64_t posted = 0, completed = 0;
-    int times = 0;  ///< that the oldest one that has not completed will be overlooked
+    int times = 0;  ///< by how many polls the oldest receive in flight is late
   };
   receipts& of(int peer) { return receipts_[static_cast<std::size_t>(peer)]; }
 
@@ -164,7 +163,7 @@ template <SlotTransport Base>
   requires(!MessageTransport<Base>)
 class faulty<Base> : public Base, public detail::observe::fault_injector {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options;
 
   template <class... Args>
@@ -227,7 +226,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   received_slot unless_overlooked(const received_slot& a, int peer, int& times) {
     return !a.data || is_cut(peer) || overlooks(times) ? received_slot{} : a;
   }
-  /// What lies in a slot is seen before what the peer has said after it.
+  /// Hides what the peer sent after a piece as long as the piece is hidden.
   received_slot behind_pieces(const received_slot& a, int peer, int& times) {
     if (a.data && Base::peek(peer).data && overlooks(of(peer).piece)) return {};
     return unless_overlooked(a, peer, times);
@@ -236,7 +235,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   std::vector<overlooking> times_;
 };
 
-/// From now on, on this rank; every rank is told the same plan.
+/// Sets the plan of this rank from now on. Call it on every rank with the same plan.
 template <Communicator C>
   requires std::derived_from<typename C::transport_type, detail::observe::fault_injector>
 void inject_fault(C& comm, const fault_plan& plan) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A decorator that remembers what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws
+// A decorator that records what a rank sent, received and waited for, and when. Opt-in; adapt/chrome_trace.hpp draws
 // it.
 #pragma once
 
@@ -16,22 +16,22 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// One piece or message, or one wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or
-/// of the transport's own clock (`now()`).
+/// A piece, a message or a wait. Times are nanoseconds of CLOCK_MONOTONIC, which all processes of a host share, or of
+/// the transport's own clock (`now()`).
 struct alignas(64) trace_event {
   enum class what : std::uint8_t { sent, received, waited };
 
-  std::int64_t begin = 0, end = no_time;  ///< no_time: it had not ended
-  const char* operation = "";             ///< "": not known
+  std::int64_t begin = 0, end = no_time;  ///< no_time: not ended
+  const char* operation = "";             ///< "": unknown
   std::uint64_t sequence =
       0;  ///< 1-based index of the operation on this communicator, or between this rank and that peer
   std::uint64_t bytes = 0;
-  std::uint64_t tag = 0;  ///< of what was sent or received
+  std::uint64_t tag = 0;  ///< of the piece or message
   std::int32_t round = -1, peer = -1;
   what kind = what::sent;
 };
 
-/// The last events of a rank, in the order in which they began to be known: a ring of fixed size.
+/// The last events of a rank, in the order in which they were added: a ring of fixed size.
 class trace_log {
  public:
   explicit trace_log(std::size_t events = 16 * 1024) : events_(std::max<std::size_t>(events, 1)) {}
@@ -43,15 +43,15 @@ class trace_log {
   const trace_event& operator[](std::size_t i) const { return events_[(count_ - size() + i) % events_.size()]; }
   void forget() { first_ = count_; }
 
-  /// Its number. Allocates nothing.
+  /// Returns the number of the event. Allocates nothing.
   std::uint64_t add(const trace_event& e) {
     events_[next_] = e;
     if (++next_ == events_.size()) next_ = 0;
     if (events_.size() - next_ > ahead)
-      KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&events_[next_ + ahead]));  // it was written long ago
+      KOLO_PREFETCH_TO_WRITE(reinterpret_cast<const char*>(&events_[next_ + ahead]));  // last written one lap ago
     return count_++;
   }
-  /// What was added last; null when it has been forgotten.
+  /// The event added last; null after `forget`.
   trace_event* newest() { return size() == 0 ? nullptr : &events_[(next_ == 0 ? events_.size() : next_) - 1]; }
   /// The event of that number; null when it has been overwritten or forgotten.
   trace_event* find(std::uint64_t number) {
@@ -60,22 +60,22 @@ class trace_log {
 
  private:
   static constexpr std::size_t ahead =
-      8;  // what is published waits for the stores before it, so they must not miss the cache
+      8;  // a release store waits for the stores before it, so they must not miss the cache
 
   std::vector<trace_event> events_;
-  std::uint64_t count_ = 0, first_ = 0;  // added so far; when the others were forgotten
-  std::size_t next_ = 0;                 // count_ modulo the size: a division takes as long as all the rest
+  std::uint64_t count_ = 0, first_ = 0;  // events added so far; of these, dropped by `forget`
+  std::size_t next_ = 0;                 // count_ modulo the size: a division takes as long as the rest of `add`
 };
 
 namespace detail::observe {
-/// What both decorators do. The clock is not read while a rank waits: a wait ends when the next thing happens.
+/// What the two specializations share. A rank that waits does not read the clock: the wait ends at the next event.
 class tracer : public engine_observer {
  public:
   trace_log& log() { return log_; }
   const trace_log& log() const { return log_; }
 
  protected:
-  /// Times do not go back.
+  /// Returns the time, which does not decrease, and ends the open wait.
   template <class Base>
   std::int64_t time_on(const Base& transport) {
     if constexpr (SelfClocked<Base>) last_ = trace_time(transport);
@@ -116,21 +116,21 @@ class tracer : public engine_observer {
 };
 }  // namespace detail::observe
 
-/// Over a MessageTransport or a SlotTransport, of which it is a model, and of SharedMemoryTransport where that is. Over
-/// messages an event lasts from the post to the moment at which its end is seen; over slots from the slot's hand-out to
-/// its commit, and from the first look at a piece to its release; a half of an exchange, which is short, is a moment.
-/// `kolo::watch(comm)` lets events name operation and round; those of small calls, which pass the queue by, have their
-/// number only. Cost: two readings of the clock an event, one a moment, none while waiting; a piece is noted when the
-/// peer has it already, so that it may seem to have come some nanoseconds before it was sent; 64 bytes an event; a
-/// program that does not name this type has nothing of it. A transport with slots and messages (`routed`) is traced in
-/// its messages.
+/// Models MessageTransport, SlotTransport or SharedMemoryTransport, as `Base` does; of a transport with slots and
+/// messages (`routed`) it traces the messages. Over messages an event lasts from the post until its end is seen; over
+/// slots from `reserve` to `commit`, and from the first `peek` of a piece to its `release`; a half of an exchange,
+/// which is short, is one moment. With `kolo::watch(comm)` events name operation and round; those of small calls, which
+/// bypass the queue, have their number only.
+/// Cost  two reads of the clock per event, one per moment, none while waiting; 64 bytes per event; none for a program
+///       that does not use this type. A piece is recorded when the peer has it already, so it may seem to arrive some
+///       nanoseconds before it was sent.
 template <class Base>
 class traced;
 
 template <MessageTransport Base>
 class traced<Base> : public Base, public detail::observe::tracer {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options;
   struct ticket {
     typename Base::ticket inner{};
@@ -169,7 +169,7 @@ template <SlotTransport Base>
   requires(!MessageTransport<Base>)
 class traced<Base> : public Base, public detail::observe::tracer {
  public:
-  using abilities = kolo::abilities<>;  ///< those of Base that it does not hide
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   using typename Base::options;
 
   template <class... Args>
@@ -221,7 +221,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
   }
   void post_on_board(std::size_t bytes, std::uint64_t tag) requires HasBoard<Base> {
     Base::post_on_board(bytes, tag);
-    if (bytes == 0) return;  // what follows goes through slots
+    if (bytes == 0) return;  // the data follows through slots
     for_each_peer([&](int reader) { moment(trace_event::what::sent, reader, bytes, tag); });
   }
   void end_board(bool all_posted) requires HasBoard<Base> {
@@ -237,7 +237,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
  private:
   std::int64_t now() { return time_on(untraced()); }
   struct moments {
-    std::int64_t out = no_time, in = no_time;  // not begun
+    std::int64_t out = no_time, in = no_time;  // no_time: not begun
   };
   moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
   void begin(std::int64_t& since) {
@@ -252,7 +252,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
     const auto time = now();
     add_event(kind, peer, bytes, tag, time, time);
   }
-  /// Its destructor adds the event with the time then: the peer need not wait for that.
+  /// The destructor adds the event at its own time, after the data is published: the peer does not wait for it.
   struct ended {
     traced& self;
     trace_event::what kind;
@@ -269,8 +269,8 @@ class traced<Base> : public Base, public detail::observe::tracer {
   std::vector<moments> since_;
 };
 
-/// From now on the events of this rank say to which operation and round they belong. A group that is split off is
-/// watched for itself.
+/// From now on the events of this rank name their operation and round. Call it separately for each communicator that
+/// `split` returns.
 template <Communicator C>
 void watch(C& comm) {
   comm.transport().watch(*comm.engine());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Says once, when an operation waits for long, who waits for whom: long before a deadline passes.
+// Reports, once per operation that waits for long, which rank waits for which: long before a deadline passes.
 #pragma once
 
 #include <kolo/observe/dump.hpp>
@@ -15,13 +15,13 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::observe {
 
-/// Looks at the recorders of a communicator now and then.
+/// Polls the recorders of a communicator.
 class stall_detector {
  public:
   stall_detector(recorder_list ranks, int self, std::chrono::nanoseconds longest)
       : ranks_{std::move(ranks)}, self_{self}, longest_{longest} {}
 
-  /// What there is to say; mostly nothing. An operation counts from the first look that finds it under way.
+  /// Returns the report, mostly empty. The time of an operation counts from the first poll that finds it in flight.
   std::string poll(backoff::clock::time_point now) {
     const transport::flight_entry n = ranks_[static_cast<std::size_t>(self_)]->last();
     if (n.sequence == 0 || n.has_ended || n.failed > 0) return {};
@@ -59,19 +59,19 @@ class stall_detector {
 
 }  // namespace detail::observe
 
-/// A thread that looks four times in `longest`, and at least once a second, whether an operation of this rank has
-/// waited for so long. Then it says so, once for that operation: where each rank is, and for whom it waits. It only
+/// A thread that checks four times per `longest`, and at least once per second, whether an operation of this rank has
+/// waited for `longest`. It reports each such operation once: where each rank is, and which rank it waits for. It only
 /// reads, and costs the ranks nothing. May outlive the communicator.
 ///
 ///     const kolo::watchdog dog{comm, 30s};                                              // to standard error
-///     // called by its thread; must not throw
+///     // called by the watchdog's thread; must not throw
 ///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};
 class watchdog {
  public:
   template <Communicator C>
   watchdog(const C& comm, std::chrono::nanoseconds longest)
       : watchdog{comm, longest, [](const std::string& text) {
-                   if (::write(2, text.data(), text.size()) < 0) return;  // nobody hears it
+                   if (::write(2, text.data(), text.size()) < 0) return;  // standard error is closed
                  }} {}
 
   template <Communicator C, class Say>
