@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// PyTorch: a process group of c10d over any communicator, for DistributedDataParallel and whatever else stands on
-// process groups. Opt-in.
+// PyTorch: a process group of c10d over any communicator, for DistributedDataParallel and other users of process
+// groups. Opt-in.
 #pragma once
 
 #include <kolo/adapt/c10d/guarded.hpp>
@@ -27,21 +27,21 @@ namespace kolo::inline KOLO_ABI::c10d {
 
 /// process_group{communicator, store, timeout [, name]}
 ///
-/// All collectives of c10d over `communicator`, which this takes and nobody else uses. `store` has keys that no other
-/// group uses; messages between two ranks go by it, and the monitored barrier. `timeout` is that of a call that names
-/// none; `name` is what PyTorch's profiler writes before that of a call.
+/// All collectives of c10d over `communicator`, which this owns. No other group may use the keys of `store`: messages
+/// between two ranks and the monitored barrier use them. `timeout` is that of calls that set none; PyTorch's profiler
+/// shows `name` before the name of a call.
 ///
-/// Order   calls run in the order in which they are made, the same on all ranks: on a thread of the group, or on one
-///         that waits for them. Messages have an order of their own. Callbacks of futures may wait for other calls;
-///         those of different calls may run at once, and the order of what they call is theirs to keep.
-/// Cost    that of kolo's calls where the tensors lie side by side (a bucket of gradients, tensors and lists of tensors
-///         that are moved); a tensor with gaps is copied before and after, the lists of reduce_scatter before. AVG
-///         divides while it combines. A call that nobody waits for costs a thread's wake-up besides.
-/// Errors  what can be seen at once is thrown by the call, and the group can still be used. Else `wait` throws what
-///         kolo::error says: it names the rank that has died, or is late, and the group is broken; make another one. A
-///         wait that ends by its own timeout leaves the call to go on.
-/// Takes tensors in the host's memory, of every type that is moved; those that are combined have a
-/// `kolo::element_type`.
+/// Order   calls run in the order in which they are made, the same on all ranks: on a thread of the group, or on a
+///         thread that waits for them. Messages have an order of their own. Callbacks of futures may wait for other
+///         calls. Callbacks of different calls may run concurrently; they must order the calls that they make.
+/// Cost    that of kolo's calls for contiguous tensors (a bucket of gradients, tensors and lists of tensors that are
+///         moved). A tensor with gaps is copied before and after, the lists of reduce_scatter before. AVG divides while
+///         it combines. A call for which no thread waits costs a thread's wake-up besides.
+/// Errors  what can be checked at once is thrown by the call, and the group remains usable. Other errors are thrown by
+///         `wait`, with the text of kolo::error, which names the rank that has died, or is late; the group is then
+///         broken: make another one. A wait that times out does not cancel the call.
+/// Takes tensors in the host's memory: of every type where they are moved, of a `kolo::element_type` where they are
+/// combined.
 template <class Comm>
 class process_group : public ::c10d::ProcessGroup {
   using pending = c10::intrusive_ptr<::c10d::Work>;
@@ -233,7 +233,7 @@ class process_group : public ::c10d::ProcessGroup {
   pending recvAnysource(tensors& t, int tag) override { return receive("recvAnySource", t, -1, tag); }
 
  private:
-  /// f(comm, options), in its turn.
+  /// Queues f(comm, options).
   template <class F>
   pending start(operation type, const char* call, const tensors& in, lists results, milliseconds timeout, F f) {
     for (const auto& list : results) check_written(call, list);
@@ -256,7 +256,7 @@ class process_group : public ::c10d::ProcessGroup {
     return one;
   }
 
-  /// allreduce of each of the tensors.
+  /// Returns a function that allreduces each of the tensors.
   auto combining(const tensors& all, const ::c10d::ReduceOp& op) {
     std::vector<combination> by;
     for (const auto& t : all) by.push_back(combination_of("allreduce", op, t));
@@ -287,7 +287,7 @@ class process_group : public ::c10d::ProcessGroup {
   }
   std::size_t me() const { return static_cast<std::size_t>(rank_); }
   milliseconds timeout_of(milliseconds of_call) const { return of_call == ::c10d::kUnsetTimeout ? timeout_ : of_call; }
-  /// Stays in its place as long as this. Threads may call at once.
+  /// The text is valid as long as this exists. Thread-safe.
   const char* title(std::string_view call) {
     const std::lock_guard lock{titles_mutex_};
     auto& text = titles_[call];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// CCCL's algorithms on several GPUs take a communicator: one of kolo's as they want it. Opt-in; includes nothing of
-// CCCL's.
+// A communicator as CCCL's algorithms on several GPUs take it. Opt-in; includes nothing of CCCL.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -18,19 +17,19 @@ namespace kolo::inline KOLO_ABI {
 /// auto guard = c.group_guard();
 /// c.send(guard, pointer, count, peer, stream), c.recv(guard, pointer, count, peer, stream);
 ///
-/// Models the concept of communicators in cuda/experimental/__multi_gpu/concepts.h (of 2026): what is said under a
-/// guard goes on together, and the end of the guard waits for all of it, where NCCL's groups are submitted. A stream is
-/// whatever has a `get()`, as cuda::stream_ref has.
+/// Models the concept of communicators in cuda/experimental/__multi_gpu/concepts.h (of 2026): calls under one guard
+/// progress together, and the guard's destructor waits for all of them, at the point where NCCL submits its group. A
+/// stream is any type with a `get()`, such as cuda::stream_ref.
 ///
 /// Shapes  counts are elements of T, and bytes of `void`; `recvbuf` as in NCCL: count elements, or count for each rank.
-/// Not     under one guard, as NCCL's groups take it: messages beside collectives, which run one after the other here
-///         and would wait for each other, and a rank's message to itself. Both are refused by the call that says so.
-/// Over    a communicator for device views: calls are put on the stream. Else pointers are of the host, and nothing
-///         that is under way on the stream may touch what they point to.
+/// Not     under one guard, unlike in a group of NCCL: messages beside collectives, which run one after the other here
+///         and would wait for each other; and a message from a rank to itself. The call throws invalid_argument.
+/// Over    a communicator for device views: calls are enqueued on the stream. Else pointers are of the host, and no
+///         work in flight on the stream may access this memory.
 /// Cost    that of kolo's calls; a guard allocates a request for each.
-/// Errors  those of kolo's calls. What fails while a guard ends is said by the next call on the communicator, or by
-///         `guard.wait()`, which throws it.
-/// Before  `comm` outlives this and all guards. One rank a thread: a guard is of one communicator.
+/// Errors  those of kolo's calls. A failure in a guard's destructor is reported by the next call on the communicator;
+///         `guard.wait()` throws it itself.
+/// Before  `comm` outlives this and all guards. One rank per thread: a guard belongs to one communicator.
 template <class Comm>
 class cccl_communicator {
   using transport_type = typename Comm::transport_type;
@@ -38,10 +37,10 @@ class cccl_communicator {
  public:
   using native_handle_type = Comm*;
 
-  /// The calls that were made under it.
+  /// The calls under one guard.
   class group_guard_type {
    public:
-    /// Until all have finished. Throws kolo::error when one failed.
+    /// Waits until all calls have finished. Throws kolo::error if one failed.
     void wait() {
       for (auto& r : requests_) r.wait();
       requests_.clear();
@@ -49,7 +48,7 @@ class cccl_communicator {
 
    private:
     friend cccl_communicator;
-    /// Where all that is under way is of the same kind.
+    /// Starts a call. Throws invalid_argument if the calls in flight are of the other kind.
     void add(bool is_message, auto start) {
       if (!requests_.empty() && is_message != has_messages_)
         throw error{
@@ -104,7 +103,7 @@ class cccl_communicator {
   void all_gather(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, Stream stream) const {
     g.add(false, [&] { return start_allgather(*comm_, view(sendbuf, count), view(recvbuf, all(count)), on(stream)); });
   }
-  /// On the root both buffers are one: kolo's broadcast has one.
+  /// On the root both buffers must be the same: kolo's broadcast is in place.
   template <class T, class Stream>
   void broadcast(group_guard_type& g, const T* sendbuf, T* recvbuf, std::size_t count, std::int32_t root,
                  Stream stream) const {
@@ -134,7 +133,7 @@ class cccl_communicator {
     if constexpr (is_on_device) return device_span<element>{static_cast<element*>(data), count};
     else return std::span<element>{static_cast<element*>(data), count};
   }
-  /// What is between two ranks are bytes, whatever each calls them.
+  /// Messages carry bytes: the two ranks may use different element types.
   template <class T>
   static auto bytes(T* data, std::size_t count) {
     using untyped = std::conditional_t<std::is_const_v<T>, const void, void>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Traces as Chrome's JSON, which ui.perfetto.dev and chrome://tracing open: of one rank, or of all, merged. Opt-in.
+// Traces in Chrome's JSON, which ui.perfetto.dev and chrome://tracing open: of one rank, or of all, merged. Opt-in.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -19,8 +19,8 @@ namespace detail::adapt {
 inline constexpr std::string_view chrome_head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
                                   chrome_tail = "\n]}\n";
 
-/// Writes one rank: a process of the viewer, with a track for operations, one for rounds, one for waits; messages may
-/// overlap, so they are asynchronous events.
+/// Writes the trace of one rank: a process of the viewer, with a track each for operations, rounds and waits. Messages
+/// may overlap, so they are asynchronous events.
 class chrome_writer {
  public:
   chrome_writer(const trace_log& log, int rank, clock_offset clock) : log_{log}, rank_{rank}, clock_{clock} {}
@@ -48,7 +48,7 @@ class chrome_writer {
     if (e.kind == trace_event::what::waited) return "call";
     return e.tag == transport::split_tag ? "split" : name(static_cast<kolo::kind>(e.tag & 0xff));
   }
-  /// What is between two ranks is numbered for them.
+  /// Pair operations are numbered per pair, so their names and peers are compared, too.
   static bool is_one_operation(const trace_event& a, const trace_event& b) {
     const auto is_pair = [](const std::string& o) { return o == "send" || o == "receive" || o == "exchange"; };
     const auto one = operation_of(a), other = operation_of(b);
@@ -101,18 +101,18 @@ class chrome_writer {
     begin_event("e", messages, what) += id + ",\"ts\":" + time(end_of(e)) + '}';
   }
 
-  /// What neighbours in the log have in common, from the first to the last of them.
+  /// Writes a slice for each run of events in the log for which `same` holds, from the first to the last of them.
   template <class Same>
   void spans(track where, Same same) {
     for (std::size_t i = 0, next; i < log_.size(); i = next) {
       std::int64_t end = no_time, begin = log_[i].begin;
-      const trace_event* known = &log_[i];  // a wait that is not watched may not know its operation
+      const trace_event* known = &log_[i];  // without `watch`, a wait may not know its operation
       for (next = i; next < log_.size() && same(log_[i], log_[next]); ++next) {
         end = std::max(end, end_of(log_[next])), begin = std::min(begin, log_[next].begin);
         if (log_[next].kind != trace_event::what::waited) known = &log_[next];
       }
       const auto latest =
-          next < log_.size() ? std::max(begin, log_[next].begin) : end;  // slices of a track do not overlap
+          next < log_.size() ? std::max(begin, log_[next].begin) : end;  // slices of a track must not overlap
       const auto what =
           where == rounds ? "round " + std::to_string(log_[i].round) : operation_of(*known) + number(*known);
       begin = std::max(begin, ended_[where]);
@@ -129,15 +129,15 @@ class chrome_writer {
 };
 }  // namespace detail::adapt
 
-/// What a rank did, for instance to be written to a file of its own. Operations and rounds last from their first to
-/// their last event. `clock`: see clock_offset_of; it is needed where traces of several hosts are to be merged.
+/// Returns the trace of a rank, for instance for a file of its own. Operations and rounds last from their first to
+/// their last event. `clock`: see clock_offset_of; it is needed to merge traces of several hosts.
 inline std::string chrome_trace(const trace_log& log, int rank, clock_offset clock = {}) {
   return detail::adapt::chrome_writer{log, rank, clock}.write();
 }
 
-/// Several traces as one. Those of processes on one host fit together; those of several hosts where each was written
-/// with its clock's offset.
-/// Errors  invalid_argument: a text is not from `chrome_trace` or from here.
+/// Merges several traces. Their times agree if the processes are on one host, or if each was written with the offset of
+/// its clock.
+/// Errors  invalid_argument: a text that neither `chrome_trace` nor this function wrote.
 inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   std::string all;
   for (std::string_view one : traces) {
@@ -152,8 +152,8 @@ inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
   return std::string{detail::adapt::chrome_head} + all + std::string{detail::adapt::chrome_tail};
 }
 
-/// Collective: the traces of all ranks as one, on every rank, by the clock of rank 0. What this takes is not in them.
-/// Not for hot paths: some 400 bytes an event, from every rank to every rank.
+/// Collective: returns the traces of all ranks as one, on every rank, by the clock of rank 0. Its own messages are not
+/// traced. Not for hot paths: every rank sends some 400 bytes per event to every rank.
 template <Communicator C>
 std::string merged_chrome_trace(C& comm) {
   constexpr const char* own_name = "merged_chrome_trace";

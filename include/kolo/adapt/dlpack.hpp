@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// DLPack, in which frameworks hand each other tensors (NumPy, PyTorch, JAX, TVM, CuPy): theirs as views, and any
-// contiguous or strided elements as a tensor of theirs. Opt-in; it needs dlpack/dlpack.h (libdlpack-dev).
+// DLPack, by which frameworks exchange tensors (NumPy, PyTorch, JAX, TVM, CuPy): their tensors as views, and contiguous
+// elements as tensors for them. Opt-in; it needs dlpack/dlpack.h (libdlpack-dev).
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -26,8 +26,8 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::adapt {
 
-inline constexpr int dlpack_dimensions = 8;     ///< at most so many
-inline constexpr std::uint8_t dlpack_bool = 6;  ///< kDLBool, which headers before 0.8 have no name for
+inline constexpr int dlpack_dimensions = 8;     ///< maximum
+inline constexpr std::uint8_t dlpack_bool = 6;  ///< kDLBool, which headers before 0.8 do not define
 
 constexpr bool is_type(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
@@ -38,7 +38,7 @@ struct is_complex : std::false_type {};
 template <class T>
 struct is_complex<std::complex<T>> : std::true_type {};
 
-/// Its bits are the upper ones of a float, as bfloat16's; else they are float16's.
+/// Whether T is bfloat16, the upper bits of a float; else it is float16.
 template <HalfPrecision T>
 bool is_half_of_a_float() {
   return std::bit_cast<std::uint16_t>(static_cast<T>(1.0F)) == 0x3f80;
@@ -62,7 +62,7 @@ DLDataType dlpack_type() {
   throw error{errc::invalid_argument, "the DLPack tensor " + why};
 }
 
-/// Whether kolo may read and write the elements in this memory.
+/// Whether kolo can access memory of this type as memory_space S.
 template <memory_space S>
 constexpr bool dlpack_lies_in(DLDeviceType where) {
   if constexpr (S == memory_space::device) return where == kDLCUDA || where == kDLCUDAManaged;
@@ -71,13 +71,14 @@ constexpr bool dlpack_lies_in(DLDeviceType where) {
 
 }  // namespace detail::adapt
 
-/// `kolo::allreduce(comm, kolo::from_dlpack<float>(tensor), kolo::sum);` The elements of a tensor where they lie, in
-/// the order of its indices, the last of which runs fastest, whatever its strides.
+/// `kolo::allreduce(comm, kolo::from_dlpack<float>(tensor), kolo::sum);` Returns a view of the elements in the order of
+/// the indices, the last one fastest, whatever the strides.
 ///
-/// It refers to the elements, which outlive it; shape and strides are copied. T is const for a tensor that is only
-/// read. `S`: `memory_space::device` for a tensor of CUDA's. Cost: no element is copied; where the tensor is dense and
-/// in row-major order it is one run. Errors: `invalid_argument` for another element type, other memory, more than eight
-/// dimensions or a negative one, an address that does not suit T; and where T is not const, for an expanded tensor.
+/// The view refers to the elements, which outlive it; shape and strides are copied. T is const for a tensor that is
+/// only read. `S`: `memory_space::device` for a tensor of CUDA. Cost: no element is copied; a dense tensor in row-major
+/// order is one run. Errors: `invalid_argument` for another element type, other memory, more than eight dimensions, a
+/// negative extent, too many elements, an address that is not aligned for T; and for an expanded tensor if T is not
+/// const.
 template <class T, memory_space S = memory_space::host>
   requires(Element<std::remove_const_t<T>>)
 strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tensor) {
@@ -118,16 +119,15 @@ struct dlpack_deleter {
 };
 }  // namespace detail::adapt
 
-/// A tensor for another framework, and its owner: pass `release()` on, as a PyCapsule or to `at::fromDLPack`.
+/// Owns a tensor for another framework: pass `release()` on, as a PyCapsule or to `at::fromDLPack`.
 using dlpack_tensor = std::unique_ptr<DLManagedTensor, detail::adapt::dlpack_deleter>;
 
-/// `to_dlpack(std::move(vector), {rows, columns})` keeps the vector until the other framework has done with it;
-/// `to_dlpack(std::span{v})` and other handles refer to elements that have to live as long.
+/// `to_dlpack(std::move(vector), {rows, columns})` keeps the vector until the other framework deletes the tensor;
+/// `to_dlpack(std::span{v})` and other non-owning views refer to elements that must live as long.
 ///
 /// `owner`: anything with `data()` and `size()`, whose elements may be written. `shape`: extents, whose product is the
-/// number of elements; without it one dimension. `device`: which GPU, of a `device_span`. Cost: two allocations, no
-/// copy of an element. Errors: `invalid_argument` where the shape holds another number of elements, or has a
-/// negative extent.
+/// number of elements; by default one dimension. `device`: the GPU of a `device_span`. Cost: two allocations, no copy
+/// of an element. Errors: `invalid_argument` if the shape has another number of elements, or a negative extent.
 template <class Owner>
   requires WritableViewLike<Owner&> && requires(Owner& o) { o.data(), o.size(); }
 dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int device = 0) {

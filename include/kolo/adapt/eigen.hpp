@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Matrices of Eigen's as parameters: a value and its gradient, of the same shape. Opt-in; it includes nothing of Eigen.
+// Eigen's matrices as parameters: a value and its gradient, of the same shape. Opt-in; it includes nothing of Eigen.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -20,8 +20,8 @@ concept EigenMatrix = WritableViewLike<M> && requires(std::remove_reference_t<M>
 };
 
 namespace detail::adapt {
-/// Elements that are another's, as a Map's and a Block's; a Matrix or an Array owns its own, and is its own
-/// PlainObject.
+/// Refers to the elements of another object, as a Map or a Block does. A Matrix or an Array owns its elements, and is
+/// its own PlainObject.
 template <class M>
 concept RefersToElements = !std::is_same_v<typename M::PlainObject, M>;
 template <class M>
@@ -31,9 +31,9 @@ inline constexpr bool elements_stay = std::is_lvalue_reference_v<M> || RefersToE
 /// `std::vector parameters{kolo::eigen_parameter{weight, weight_gradient, "weight"}, kolo::eigen_parameter{bias,
 /// bias_gradient, "bias"}};`
 ///
-/// What a `kolo::Parameter` is, of matrices and vectors of any shape, fixed or dynamic. It refers to both, which keep
-/// their sizes and places. Errors: `invalid_argument` where the shapes differ (a transposed gradient), or there are
-/// gaps between columns (rows, in row-major order).
+/// Models `kolo::Parameter` for matrices and vectors of any shape, fixed or dynamic. It refers to both, which must not
+/// be resized or moved. Errors: `invalid_argument` if the shapes differ (a transposed gradient), or there are gaps
+/// between columns (rows, in row-major order).
 template <Element T>
 struct eigen_parameter {
   std::string name;

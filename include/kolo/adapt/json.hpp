@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev):
+// Cost tables and networks as JSON, for nlohmann::json (nlohmann-json3-dev):
 // `nlohmann::json::parse(text).get<kolo::tuning>()`. Opt-in.
 #pragma once
 
@@ -42,7 +42,7 @@ inline kind kind_from(const std::string& wanted) {
   throw std::invalid_argument("kolo: there is no collective called \"" + wanted + '"');
 }
 
-/// A number, whole and not negative where it is to be a whole one.
+/// Reads a number; for an integral type it must be whole and not negative.
 template <class Number>
 void read_number(const nlohmann::json& j, const std::string& where, Number& to) {
   if constexpr (std::is_integral_v<Number>) {
@@ -57,7 +57,7 @@ void read_number(const nlohmann::json& j, const std::string& where, Number& to) 
   to = j.get<Number>();
 }
 
-/// As many numbers as the list has.
+/// Reads a list of exactly N numbers.
 template <std::size_t N>
 void read_number(const nlohmann::json& j, const std::string& where, std::array<double, N>& to) {
   if (!j.is_array() || j.size() != N)
@@ -65,7 +65,7 @@ void read_number(const nlohmann::json& j, const std::string& where, std::array<d
   for (std::size_t i = 0; i < N; ++i) read_number(j[i], "a number of " + where, to[i]);
 }
 
-/// Reads those numbers that `j` names, and refuses names that are neither theirs nor in `others`. `members` calls
+/// Reads those numbers that `j` names, and rejects names that are neither theirs nor in `others`. `members` calls
 /// see(name, member) for each.
 template <class T, class Members>
 void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Members members,
@@ -111,7 +111,7 @@ inline constexpr auto numbers_of_native_row = [](auto& r, auto see) {
   for (std::size_t k = 0; k < tuning::kinds; ++k) see(name(static_cast<kind>(k)), r.seconds[k]);
 };
 
-/// `read` calls (the JSON, what it is, the row) for each.
+/// Calls read(the JSON of a row, its name in errors, the row) for each row.
 template <class Rows, class Read>
 void read_rows(const nlohmann::json& all, const std::string& what, Rows& rows, Read read) {
   if (all.size() > rows.size())
@@ -125,12 +125,12 @@ void read_rows(const nlohmann::json& all, const std::string& what, Rows& rows, R
 }  // namespace detail::adapt
 
 /// {"rows": [{"ranks": 2, "runs_as": "rounds", "round": seconds, "hop": seconds, "duplex": seconds, "message": seconds,
-/// "bytes": [one for each of tuning::sizes], ...}, ...], "copied": ..., "noticed": ...}; what else is not named
-/// is 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...], if there is any.
+/// "bytes": [one for each of tuning::sizes], ...}, ...], "copied": ..., "noticed": ...}; numbers that are not named
+/// are 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...] is optional.
 /// "origin" as in a network.
-/// Errors  std::invalid_argument: a name that there is not, an unknown pattern, no number where one must be, a list of
-///         another length, a table without its rows, a row without its ranks or `runs_as`, too many rows; what
-///         nlohmann::json throws.
+/// Errors  std::invalid_argument: an unknown name, an unknown pattern, a value that is not a number, a list of another
+///         length, a table without its rows, a row without its ranks or `runs_as`, too many rows; errors of
+///         nlohmann::json.
 inline void from_json(const nlohmann::json& j, tuning& t) {
   using nlohmann::json;
   t = {};
@@ -138,7 +138,7 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
   detail::adapt::read_rows(detail::adapt::needed(j, "rows"), "a table", t.rows,
                            [](json one, const std::string& what, tuning::row& to) {
                              if (one.contains("turn"))
-                               one.emplace("duplex", one["turn"]), one.erase("turn");  // its name in 0.1
+                               one.emplace("duplex", one["turn"]), one.erase("turn");  // the name in version 0.1
                              detail::adapt::read_numbers(one, what, to, detail::adapt::numbers_of_row, {"runs_as"});
                              to.runs_as = detail::adapt::pattern_from(detail::adapt::needed(one, "runs_as"));
                            });
@@ -149,7 +149,7 @@ inline void from_json(const nlohmann::json& j, tuning& t) {
                              });
 }
 
-/// A table of costs as JSON, from which `from_json` makes the same table.
+/// Writes a cost table as JSON, from which `from_json` makes the same table.
 inline void to_json(nlohmann::json& j, const tuning& t) {
   j = detail::adapt::written(t, detail::adapt::numbers_of_tuning);
   j["rows"] = nlohmann::json::array();
@@ -183,7 +183,7 @@ inline constexpr auto numbers_of_straggler = [](auto& s, auto see) {
   see("rank", s.rank);
   see("factor", s.factor);
 };
-/// What make(the JSON in the file) gives; errors name the file.
+/// Returns make(the JSON in the file); errors name the file.
 template <class F>
 auto read_file(const std::string& path, F make) {
   std::ifstream file{path};
@@ -199,12 +199,12 @@ auto read_file(const std::string& path, F make) {
 namespace kolo::inline KOLO_ABI {
 namespace simulate {
 
-/// A network and its stragglers, which it owns. Converts to a `network`, which refers to them.
+/// A network that owns its stragglers. Converts to a `network`, which refers to them.
 struct described_network {
   network numbers{};  ///< without stragglers
   std::vector<straggler> stragglers{};
 
-  operator network() const& {  // NOLINT: it is one
+  operator network() const& {  // NOLINT: implicit, since it is a network
     network n = numbers;
     n.stragglers = stragglers;
     return n;
@@ -222,9 +222,9 @@ inline void from_json(const nlohmann::json& j, link& l) {
 }
 
 /// {"latency": seconds, "inside": {"latency": seconds, ...}, "stragglers": [{"rank": 3, "factor": 1.5}, ...], ...}:
-/// names as the members of `network`; what is not named is as in `network{}`. "origin" may say where the numbers come
-/// from, and is not read.
-/// Errors  std::invalid_argument: a name that there is not, no number where one must be.
+/// names are the members of `network`; those that are not named have the values of `network{}`. "origin" may name the
+/// source of the numbers, and is not read.
+/// Errors  std::invalid_argument: an unknown name, a value that is not a number.
 inline void from_json(const nlohmann::json& j, described_network& n) {
   n = {};
   detail::adapt::read_numbers(j, "a network", n.numbers, detail::adapt::numbers_of_network,
@@ -232,14 +232,14 @@ inline void from_json(const nlohmann::json& j, described_network& n) {
   if (j.contains("inside")) n.numbers.inside = j.at("inside").get<link>();
   if (j.contains("stragglers")) n.stragglers = j.at("stragglers").get<std::vector<straggler>>();
 }
-/// The same without stragglers, to which it could only refer.
+/// The same, but rejects stragglers, to which a `network` only refers.
 inline void from_json(const nlohmann::json& j, network& n) {
   if (j.contains("stragglers"))
     throw std::invalid_argument("kolo: a network only refers to its stragglers; read a described_network");
   n = j.get<described_network>().numbers;
 }
 
-/// Stragglers, links and networks as JSON, with the names of their members; `from_json` reads it.
+/// Writes stragglers, links and networks as JSON, with the names of their members; `from_json` reads it.
 inline void to_json(nlohmann::json& j, const straggler& s) {
   j = detail::adapt::written(s, detail::adapt::numbers_of_straggler);
 }
@@ -251,7 +251,7 @@ inline void to_json(nlohmann::json& j, const network& n) {
 }
 inline void to_json(nlohmann::json& j, const described_network& n) { to_json(j, static_cast<network>(n)); }
 
-/// The network that a file describes.
+/// Reads a network from a file.
 /// Errors  std::invalid_argument, which names the file.
 inline described_network read_network(const std::string& path) {
   return detail::adapt::read_file(path, [](const nlohmann::json& j) { return j.get<described_network>(); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// LightGBM: its two collectives by any communicator, for LGBM_NetworkInitWithFunctions. Opt-in; includes nothing of
-// LightGBM's.
+// LightGBM: its two collectives over any communicator, for LGBM_NetworkInitWithFunctions. Opt-in; includes nothing of
+// LightGBM.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -19,18 +19,18 @@ namespace kolo::inline KOLO_ABI {
 /// kolo::lightgbm_network network{comm};
 /// LGBM_NetworkInitWithFunctions(comm.size(), comm.rank(), network.reduce_scatter(), network.allgather());
 ///
-/// From then on LightGBM's calls on this thread train over `comm`, until LGBM_NetworkFree. LightGBM keeps its network
-/// for each thread, and hands its functions no argument of the user's: so one lives on a thread at a time, and it
-/// outlives what is trained, as `comm` does.
+/// From then on LightGBM's calls on this thread train over `comm`, until LGBM_NetworkFree. LightGBM has one network per
+/// thread, and passes no user argument to its functions, so a thread has at most one lightgbm_network at a time. It and
+/// `comm` outlive the training.
 ///
-/// Before  all ranks call LightGBM alike, with tree_learner=data (feature, voting) and num_machines=comm.size() among
-///         the parameters.
-/// Cost    that of kolo's reduce_scatter and allgather with counts in bytes; LightGBM's reducer combines where the
-///         blocks lie, 16 KiB at a time where they do not.
-/// Errors  a kolo::error in one of them ends LightGBM's call: it returns -1, and LGBM_GetLastError has kolo's sentence,
-///         which names a rank that has died. Then `comm` is broken, and LightGBM's network with it. invalid_argument:
-///         another one lives on this thread; blocks that do not lie side by side, or are no whole elements; other
-///         blocks than ranks.
+/// Before  all ranks make the same calls of LightGBM, with tree_learner=data (feature, voting) and
+///         num_machines=comm.size() in the parameters.
+/// Cost    that of kolo's reduce_scatter and allgather with counts in bytes; LightGBM's reducer combines in place where
+///         possible, else in a copy of 16 KiB at a time.
+/// Errors  a kolo::error in a collective ends LightGBM's call: it returns -1, and LGBM_GetLastError returns kolo's
+///         sentence, which names a rank that has died. Then `comm` is broken, and LightGBM's network with it.
+///         invalid_argument: this thread already has a lightgbm_network; blocks that are not contiguous, or not whole
+///         elements; more or fewer blocks than ranks.
 template <class Comm>
 class lightgbm_network {
  public:
@@ -42,11 +42,11 @@ class lightgbm_network {
   lightgbm_network& operator=(const lightgbm_network&) = delete;
   ~lightgbm_network() { bound_ = nullptr; }
 
-  /// LightGBM's types: a length, and inout[i] = in[i] op inout[i] for `bytes` of elements of `element_bytes`.
+  /// LightGBM's types: a length; inout[i] = in[i] op inout[i] for `bytes` bytes, elements of `element_bytes`.
   using length = std::int32_t;
   using reducer = void (*)(const char* in, char* inout, int element_bytes, length bytes);
 
-  /// As LGBM_NetworkInitWithFunctions takes them.
+  /// The functions that LGBM_NetworkInitWithFunctions takes.
   static void* reduce_scatter() { return reinterpret_cast<void*>(&reduce_blocks); }
   static void* allgather() { return reinterpret_cast<void*>(&gather_blocks); }
 
@@ -67,7 +67,7 @@ class lightgbm_network {
     else kolo::reduce_scatter(comm, all, mine, counts, by_kernel{by.kernel()});
   }
 
-  /// LightGBM hands over its own part at the beginning of `out`, too, where it belongs to rank 0.
+  /// LightGBM may pass this rank's block at the beginning of `out`, which is the place of rank 0's block.
   static void gather_blocks(char* in, length, const length* firsts, const length* lengths, int blocks, char* out,
                             length) {
     Comm& comm = bound(blocks);
@@ -85,7 +85,7 @@ class lightgbm_network {
     if (blocks != bound_->size()) throw error{errc::invalid_argument, "LightGBM has other blocks than there are ranks"};
     return *bound_;
   }
-  /// In elements.
+  /// Returns the counts in elements.
   static std::vector<std::size_t> counts_of(const length* firsts, const length* lengths, int blocks,
                                             std::size_t bytes) {
     std::vector<std::size_t> counts;

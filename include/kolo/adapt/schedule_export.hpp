@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule that was synthesised, as C++ to compile in, as a plan of MSCCL++ and as a Chakra trace. Opt-in.
+// Exports a synthesized schedule: as C++ to compile in, as a plan of MSCCL++, or as a Chakra trace. Opt-in.
 #pragma once
 
 #include <kolo/core/rank.hpp>
@@ -22,7 +22,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::adapt {
 
-/// Of one rank, the messages of one round.
+/// The messages of one rank in one round.
 struct messages_of_round {
   std::vector<const scheduled_message*> sent{}, received{};
 };
@@ -35,8 +35,8 @@ inline std::vector<messages_of_round> messages_of(const schedule_table& t, int r
   return all;
 }
 
-/// What one rank does in a plan of MSCCL++, in one thread block: in every round it puts what it sends, then waits for
-/// what comes. What is to be combined comes into scratch, each block into a place of its own.
+/// The operations of one rank in a plan of MSCCL++, in one thread block: in every round it puts what it sends, then
+/// waits for what it receives. What it combines arrives in scratch memory, each block in a place of its own.
 class mscclpp_rank {
  public:
   mscclpp_rank(const schedule_table& t, int rank, const std::vector<int>& scratch_begin)
@@ -52,7 +52,7 @@ class mscclpp_rank {
 
   nlohmann::json plan(int input_chunks, int output_chunks, const char* data) {
     data_ = data;
-    for (std::size_t c = 0; c < peers_.size(); ++c) signal("signal", c);  // the peer has begun this call, too
+    for (std::size_t c = 0; c < peers_.size(); ++c) signal("signal", c);  // each peer has begun this call, too
     for (std::size_t c = 0; c < peers_.size(); ++c) signal("wait", c);
     for (const auto& round : messages_of(t_, rank_)) add(round);
     nlohmann::json ids = nlohmann::json::array(), buffers = nlohmann::json::array(), refs = ids;
@@ -119,7 +119,7 @@ class mscclpp_rank {
 
   const schedule_table& t_;
   int rank_;
-  const std::vector<int>& scratch_begin_;  // of each message
+  const std::vector<int>& scratch_begin_;  // first block of each message
   std::vector<int> peers_{};               // ascending
   int scratch_ = 0;
   const char* data_ = "i";
@@ -145,7 +145,7 @@ class protobuf {
   std::string out_{};
 };
 
-/// Nodes of one rank's trace: of schema 0.0.4, as ASTRA-sim reads them.
+/// Writes the nodes of one rank's trace, in schema 0.0.4, which ASTRA-sim reads.
 class chakra_writer {
  public:
   enum node_type : unsigned { compute = 4, send = 5, receive = 6 };
@@ -155,7 +155,7 @@ class chakra_writer {
     head.text(1, "0.0.4");
     add(head);
   }
-  /// Returns its number.
+  /// Adds a node and returns its number.
   std::uint64_t node(node_type type, const std::string& name, const std::vector<std::uint64_t>& after,
                      std::size_t bytes, int from, int to, int tag) {
     protobuf n;
@@ -191,7 +191,7 @@ class chakra_writer {
   std::uint64_t next_ = 1;
 };
 
-/// Where in its receiver's scratch each message that is combined goes, in blocks.
+/// Returns for each combined message its first block in the receiver's scratch memory.
 inline std::vector<int> scratch_places(const schedule_table& t) {
   std::vector<int> used(static_cast<std::size_t>(t.ranks)), all;
   for (const scheduled_message& m : t.messages) {
@@ -204,8 +204,8 @@ inline std::vector<int> scratch_places(const schedule_table& t) {
 
 }  // namespace detail::adapt
 
-/// C++ in which the schedule is a type of this name, whose table is constant: include it, and give `my_ring{}` to
-/// calls, `verify`, `draw`, or to a `static_assert` of `is_allreduce`. It needs <kolo/schedule/schedule.hpp> only.
+/// Returns C++ that defines the schedule as a type of this name with a constant table. Include it, and pass `my_ring{}`
+/// to calls, `verify`, `draw`, or to `is_allreduce` in a `static_assert`. It needs <kolo/schedule/schedule.hpp> only.
 inline std::string as_source(const synthesized& s, const std::string& name) {
   const schedule_table& t = s.table();
   const bool is_rooted = t.collective == kind::broadcast || t.collective == kind::reduce;
@@ -240,9 +240,9 @@ inline std::string as_source(const synthesized& s, const std::string& name) {
   return out.str();
 }
 
-/// A plan for the executor of MSCCL++: allreduce, reduce_scatter, allgather or broadcast, in place, over memory
-/// channels, summed. `name` is the plan's. Not run on devices: it was written by the loader's source, and a test plays
-/// it.
+/// Returns a plan for the executor of MSCCL++: allreduce, reduce_scatter, allgather or broadcast, in place, over memory
+/// channels, with a sum. `name` is the plan's. Written from the source of the loader and simulated by a test; not run
+/// on devices.
 /// Errors  std::invalid_argument: a reduce, which MSCCL++ has no plans for.
 inline nlohmann::json mscclpp_plan(const synthesized& s, const std::string& name) {
   const schedule_table& t = s.table();
@@ -266,9 +266,9 @@ inline nlohmann::json mscclpp_plan(const synthesized& s, const std::string& name
           {"max_message_size", UINT64_MAX}};
 }
 
-/// What one rank does, as the bytes of a Chakra trace of schema 0.0.4, for a vector of so many bytes: a file for each
-/// rank, `name.0.et`, `name.1.et`, ..., is what ASTRA-sim takes as an implementation of a collective. A round begins
-/// when all that comes in the one before has come and is combined.
+/// Returns one rank's Chakra trace, in schema 0.0.4, for a vector of `bytes` bytes. ASTRA-sim takes one file per rank,
+/// `name.0.et`, `name.1.et`, ..., as the implementation of a collective. A round begins when all messages of earlier
+/// rounds have arrived and have been combined.
 inline std::string chakra_trace(const synthesized& s, int rank, std::size_t bytes) {
   using writer = detail::adapt::chakra_writer;
   const schedule_table& t = s.table();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Graphs of links, and schedules that were made for them, as JSON, for nlohmann::json (nlohmann-json3-dev). Opt-in.
+// Graphs of links, and schedules synthesized for them, as JSON, for nlohmann::json (nlohmann-json3-dev). Opt-in.
 #pragma once
 
 #include <kolo/adapt/json.hpp>
@@ -46,8 +46,8 @@ struct graph_numbers {
 }  // namespace detail::adapt
 
 /// {"collective": "allgather", "ranks": 4, "blocks": 4, "rounds": 2, "reduce_rounds": 2, "root": 0,
-///  "messages": [[round, from, to, first block, blocks], ...]}; a sixth element, "mine_first" or another arrival, where
-/// what arrives does not replace.
+///  "messages": [[round, from, to, first block, blocks], ...]}; a message that does not replace has a sixth element:
+/// "mine_first" or another arrival.
 inline void to_json(nlohmann::json& j, const schedule_table& t) {
   j = detail::adapt::written(t, detail::adapt::numbers_of_table);
   j["collective"] = name(t.collective);
@@ -57,7 +57,7 @@ inline void to_json(nlohmann::json& j, const schedule_table& t) {
     if (m.then != arrival::replace) all.back().push_back(detail::adapt::arrival_names[static_cast<int>(m.then)]);
   }
 }
-/// Errors  std::invalid_argument: a name that there is not or that is missing, no number where one must be.
+/// Errors  std::invalid_argument: an unknown or missing name, a value that is not a number.
 inline void from_json(const nlohmann::json& j, schedule_table& t) {
   t = {};
   detail::adapt::read_numbers(j, "a table of a schedule", t, detail::adapt::numbers_of_table,
@@ -75,8 +75,8 @@ inline void from_json(const nlohmann::json& j, schedule_table& t) {
 
 inline void to_json(nlohmann::json& j, const synthesized& s) { to_json(j, s.table()); }
 
-/// The schedule in a file, to which `nlohmann::json(mine)` was written. It is proven before it is returned.
-/// Errors  std::invalid_argument, which names the file: it cannot be read, or the proof refuses what it says.
+/// Reads the schedule from a file that has `nlohmann::json(mine)`, and verifies it.
+/// Errors  std::invalid_argument, which names the file: it cannot be read, or its schedule is wrong.
 inline synthesized read_schedule(const std::string& path) {
   return detail::adapt::read_file(path, [](const nlohmann::json& j) {
     const synthesized s{j.get<schedule_table>()};
@@ -89,7 +89,7 @@ namespace simulate {
 
 /// {"ranks": 4, "switches": 1, "links": [{"between": [0, 4], "latency": seconds, "seconds_per_byte": seconds, ...},
 /// {"from": 1, "to": 2, ...}, ...]}: switches are numbered after the ranks; "between" is a link in both directions,
-/// "from" and "to" one in one. "origin" may say where the numbers come from, and is not read.
+/// "from" and "to" a link in one. "origin" may name the source of the numbers, and is not read.
 inline void to_json(nlohmann::json& j, const graph& g) {
   const detail::adapt::graph_numbers numbers{g.ranks(), g.vertices() - g.ranks(), g.seconds_per_byte_reduced};
   j = detail::adapt::written(numbers, detail::adapt::numbers_of_graph);
@@ -99,8 +99,7 @@ inline void to_json(nlohmann::json& j, const graph& g) {
     all.back()["from"] = e.from, all.back()["to"] = e.to;
   }
 }
-/// Errors  std::invalid_argument: a name that there is not or that is missing, no number where one must be, and what a
-///         graph refuses.
+/// Errors  std::invalid_argument: an unknown or missing name, a value that is not a number, or what `graph` rejects.
 inline void from_json(const nlohmann::json& j, graph& g) {
   detail::adapt::graph_numbers numbers;
   detail::adapt::read_numbers(j, "a graph", numbers, detail::adapt::numbers_of_graph, {"links", "origin"});
@@ -121,7 +120,7 @@ inline void from_json(const nlohmann::json& j, graph& g) {
   }
 }
 
-/// The graph that a file describes.
+/// Reads a graph from a file.
 /// Errors  std::invalid_argument, which names the file.
 inline graph read_graph(const std::string& path) {
   return detail::adapt::read_file(path, [](const nlohmann::json& j) { return j.get<graph>(); });

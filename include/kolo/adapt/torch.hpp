@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// libtorch: the tensors of a module as parameters, any torch::optim::Optimizer on averaged gradients, exchanged while
-// backward() runs. Opt-in.
+// libtorch: a module's tensors as parameters, any torch::optim::Optimizer on averaged gradients, which are exchanged
+// during backward(). Opt-in.
 #pragma once
 
 #include <kolo/train.hpp>
@@ -24,7 +24,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The elements of a tensor, wherever they lie now, in the order in which they lie there.
+/// The elements of a tensor in storage order. Reads the tensor's address at each call.
 template <Element T>
 struct torch_elements {
   ::torch::Tensor tensor;
@@ -33,14 +33,14 @@ struct torch_elements {
   std::size_t size() const { return static_cast<std::size_t>(tensor.numel()); }
 };
 
-/// A tensor of a module, and the one place where its gradient is exchanged: what a `kolo::Parameter` is.
+/// A tensor of a module, and the buffer in which its gradient is exchanged. Models `kolo::Parameter`.
 template <Element T = float>
 struct torch_parameter {
   std::string name;
   torch_elements<T> value, gradient;
 
-  /// The tensor's .grad() is made that place; it may have been elsewhere (after backward() into an undefined gradient,
-  /// or with create_graph), and is then copied. Undefined, as of a tensor that backward() has not met: zeros.
+  /// Makes this buffer the tensor's .grad(). A gradient elsewhere (after backward() into an undefined gradient, or with
+  /// create_graph) is copied; an undefined one, because backward() did not reach the tensor, becomes zeros.
   void finish_pending() {
     const ::torch::NoGradGuard no_graph;
     ::torch::Tensor& now = value.tensor.mutable_grad();
@@ -60,7 +60,7 @@ constexpr ::torch::ScalarType torch_type() {
   else return ::c10::CppTypeToScalarType<T>::value;
 }
 
-/// What keeps this library from reading and writing the elements where they lie; empty: nothing does.
+/// Returns why this library cannot read and write the elements in place; empty: it can.
 inline std::string refuses_tensor(const ::torch::Tensor& t) {
   if (!t.device().is_cpu())
     return "lies on " + t.device().str() + ", and this adapter takes tensors in the host's memory";
@@ -69,7 +69,7 @@ inline std::string refuses_tensor(const ::torch::Tensor& t) {
   return {};
 }
 
-/// Each tensor once: modules may share them.
+/// Adds each tensor once: modules may share them.
 inline void add_distinct(std::vector<::torch::Tensor>& all, const std::vector<::torch::Tensor>& more) {
   for (const auto& t : more) {
     const bool is_known = std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.is_same(t); });
@@ -88,9 +88,9 @@ template <class T>
 
 }  // namespace detail::adapt
 
-/// What of a module is trained (requires_grad, and has elements), by name, in the module's order, each once. Gradients
-/// are allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers read them where
-/// they lie. Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
+/// Returns the trained tensors of a module (requires_grad, not empty) with their names, in the module's order, each
+/// once. Gradients are allocated in `memory`: in the heap of a communicator, `kolo::shm::allocator<float>{comm}`, peers
+/// read them in place. Errors: `invalid_argument` for a tensor of another element type, on a device, or with gaps.
 template <Element T = float>
 std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& module,
                                                  const shm::allocator<T>& memory = {}) {
@@ -111,7 +111,7 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
   return parameters;
 }
 
-/// Every parameter and buffer of the module becomes the root's, of whatever type, in one broadcast of them all.
+/// Broadcasts all parameters and buffers of the module, of any element type, from the root in one call.
 ///
 /// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a
 /// device, or with gaps.
@@ -129,13 +129,12 @@ void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root =
   kolo::broadcast(comm, bucket{views}, root);
 }
 
-/// An optimizer of libtorch's (SGD, AdamW...; not LBFGS, which steps more than once) as one of this library's: it
-/// updates all its tensors when the last of `count` parameters has come. `Optimizer` is a reference where it outlives
-/// this.
+/// Adapts an optimizer of libtorch (SGD, AdamW...; not LBFGS, which steps more than once): it updates all its tensors
+/// at the step of the last of `count` parameters. `Optimizer` may be a reference to an optimizer that outlives this.
 template <class Optimizer>
 struct torch_steps {
-  Optimizer optimizer;  ///< of libtorch's
-  std::size_t count;    ///< of parameters
+  Optimizer optimizer;  ///< libtorch's
+  std::size_t count;    ///< number of parameters
 
   template <class Value, class Gradient>
   void step(std::size_t index, Value&&, Gradient&&) {
@@ -147,20 +146,20 @@ struct torch_steps {
 /// options]};
 ///
 /// A `distributed_optimizer` over the float32 parameters of a module. The exchange of a bucket starts during
-/// backward(), when libtorch has accumulated the last of its gradients, on the thread that runs backward(); gradients
-/// lie in memory that peers read. Then, as without this library,
+/// backward(), when libtorch has accumulated the last of its gradients, on the thread that runs backward(). Gradients
+/// are in memory that peers read. Then, as without this library,
 ///
 ///     optimizer.zero_grad();
 ///     loss.backward();
 ///     optimizer.step();
 ///
-/// A parameter that backward() has not met takes part with what its gradient holds: zeros after zero_grad(), so weight
-/// decay and momentum go on. Two calls of backward() between steps need {.passes = 2}. Sparse gradients are added to
-/// dense ones. Before: the same module on every rank, which keeps its tensors in their places (no module.to()) and
-/// outlives this, as `comm` does. Errors: those of `distributed_optimizer` and `torch_parameters`; `invalid_argument`
-/// where the optimizer updates a tensor that the module did not train when this was made. (Other element types, without
-/// the exchange during backward(): `auto all = torch_parameters<double>(module);`, distributed_optimizer{comm,
-/// torch_steps<SGD&>{sgd, all.size()}, all}; gradients are zeroed in place.)
+/// A parameter that backward() has not reached takes part with the present content of its gradient: zeros after
+/// zero_grad(), so weight decay and momentum still apply. Two calls of backward() between steps need {.passes = 2}.
+/// Sparse gradients are made dense. Before: the same module on every rank, whose tensors stay in place (no
+/// module.to()); it and `comm` outlive this. Errors: those of `distributed_optimizer` and `torch_parameters`;
+/// `invalid_argument` if the optimizer updates a tensor that the module did not train at construction. (Other element
+/// types, without the exchange during backward(): `auto all = torch_parameters<double>(module);`,
+/// distributed_optimizer{comm, torch_steps<SGD&>{sgd, all.size()}, all}; gradients are zeroed in place.)
 template <class Comm, class Optimizer, class Algorithm = automatic, class Op = average_t>
 class torch_optimizer {
   using parameters = std::vector<torch_parameter<float>>;
@@ -195,7 +194,7 @@ class torch_optimizer {
     for (const auto& [node, key] : hooks_) node->del_post_hook(key);
   }
 
-  /// In place, so that the next backward() adds to it. module.zero_grad() and the inner optimizer's do as well.
+  /// Zeroes in place: the next backward() adds to it. module.zero_grad() and the inner optimizer's work, too.
   void zero_grad() {
     for (auto& p : parameters_) p.finish_pending();
     exchange_.zero_gradients();
@@ -211,7 +210,7 @@ class torch_optimizer {
   }
   void progress() { exchange_.progress(); }
 
-  std::remove_reference_t<Optimizer>& inner() { return exchange_.inner().optimizer; }  ///< the wrapped one
+  std::remove_reference_t<Optimizer>& inner() { return exchange_.inner().optimizer; }  ///< the wrapped optimizer
   const bucket_plan& buckets() const { return exchange_.buckets(); }
   const overlap_report& overlap() const { return exchange_.overlap(); }
 
@@ -222,7 +221,7 @@ class torch_optimizer {
 
   using tensors = std::set<const ::c10::TensorImpl*>;
 
-  /// Does it update none but these? A group may be added to it later, and a tensor be trained from then on.
+  /// Whether the optimizer updates only these tensors. Later it may get another group, and a tensor may become trained.
   template <class Of>
   static bool knows_all(const tensors& all, Of& optimizer) {
     for (const auto& group : optimizer.param_groups())
@@ -244,7 +243,7 @@ class torch_optimizer {
     });
   }
 
-  /// After a gradient has been accumulated. The tensor refers to this node weakly, so it is held here.
+  /// Calls `come(i)` when gradient i is accumulated. The tensor refers to this node weakly, so `hooks_` owns it.
   void hook(std::size_t i) {
     auto node = ::torch::autograd::impl::grad_accumulator(parameters_[i].value.tensor);
     const auto key = node->add_post_hook(
@@ -260,8 +259,8 @@ class torch_optimizer {
     has_come_[i] = has_any_come_ = true;
   }
 
-  /// backward() is over: what it did not meet is ready as well. Where nothing was, `exchange_` knows what that means,
-  /// once it has heard of a gradient.
+  /// After backward(): the gradients that it did not reach become ready, too. If none is ready in this pass but one was
+  /// before, `exchange_` decides whether that is an error.
   void complete() {
     if (std::find(has_come_.begin(), has_come_.end(), 1) == has_come_.end()) {
       if (!has_any_come_) exchange_.refuse("step without a backward pass: no gradient of the module is ready");
@@ -279,8 +278,8 @@ class torch_optimizer {
 
   parameters parameters_;
   tensors known_;
-  std::vector<char> has_come_;  ///< in this backward pass
-  bool has_any_come_ = false;   ///< in any
+  std::vector<char> has_come_;  ///< which gradients, in this backward pass
+  bool has_any_come_ = false;   ///< any gradient, in any pass
   distributed_optimizer<Comm, torch_steps<Optimizer>, parameters&, Algorithm, Op> exchange_;
   std::vector<std::pair<std::shared_ptr<::torch::autograd::Node>, std::uintptr_t>> hooks_{};
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the processes of a group of PyTorch's find each other: by torch's own store, to share memory; and the barrier
-// that says who has not come.
+// The rendezvous of a PyTorch process group through torch's store, and the barrier that names missing ranks.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -20,27 +19,27 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
-/// Times of c10d, as it counts them.
+/// The unit of timeouts in c10d.
 using milliseconds = std::chrono::milliseconds;
 
-/// Puts a text under a key of the store, where every process reads it.
+/// Sets a key of the store, which every process reads, to a text.
 inline void write(::c10d::Store& store, const std::string& key, const std::string& text) {
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
-/// The text under a key of the store; waits until it is there, at most for the store's own timeout.
+/// Returns the text of a key of the store; waits until it is set, at most for the store's own timeout.
 inline std::string read(::c10d::Store& store, const std::string& key) {
   const auto bytes = store.get(key);
   return {bytes.begin(), bytes.end()};
 }
-/// The same, and takes it out.
+/// The same, and deletes the key.
 inline std::string take(::c10d::Store& store, const std::string& key) {
   auto text = read(store, key);
   store.deleteKey(key);
   return text;
 }
 
-/// What processes have in common that can share memory and see each other die: the host's kernel, its numbers of
-/// processes, and its names of sockets.
+/// Identifies the processes that can share memory and detect when another one dies: those with the same kernel, pid
+/// namespace and network namespace.
 inline std::string this_host() {
   std::string host;
   std::ifstream{"/proc/sys/kernel/random/boot_id"} >> host;
@@ -52,9 +51,9 @@ inline std::string this_host() {
   return host;
 }
 
-/// Collective over `size` processes, which have the store in common and nothing else: the communicator of those that
-/// share a host. What one writes another takes out, so they may meet by that store again. Errors, the same on all of
-/// them  invalid_argument: they are on several hosts. Else those of `shm::meet`.
+/// Collective over `size` processes of one host, which need only the store in common: returns their communicator. All
+/// keys are deleted again, so the store can be used again. Errors, the same on all processes  invalid_argument: they
+/// are on several hosts. Else those of `shm::meet`.
 inline shm::communicator meet(::c10d::Store& store, int rank, int size, milliseconds timeout) {
   const auto key = [](const char* what, int r) { return std::string{"kolo/"} + what + '/' + std::to_string(r); };
   std::string name = "c10d";
@@ -78,10 +77,9 @@ inline shm::communicator meet(::c10d::Store& store, int rank, int size, millisec
   return shm::meet(rank, size, name, {.timeout = timeout});
 }
 
-/// A barrier by the store, after which the group can still be used, whatever happened: c10d's monitoredBarrier.
-/// `number`: the how many-th of this group. It takes the keys of the one before out of the store, once all have come to
-/// this one. Errors, in c10d's words, which programs look for  std::runtime_error on
-/// rank 0, which names the ranks that have not come; and on the ranks that wait for rank 0.
+/// c10d's monitoredBarrier through the store; the group remains usable whatever happens. `number`: 1 for the first of
+/// this group. Once all ranks have come to it, it deletes the keys of the previous one. Errors, in c10d's words, which
+/// programs look for  c10::Error on rank 0, which names the missing ranks; and on the ranks that wait for rank 0.
 class monitored_barrier {
  public:
   monitored_barrier(::c10d::Store& store, int rank, int size, std::uint64_t number)
@@ -93,7 +91,7 @@ class monitored_barrier {
     bool went_well = false;
     try {
       went_well = comes("0", timeout) && read(store_, keys_ + "0") == "go";
-    } catch (const std::exception&) {  // the store has given up
+    } catch (const std::exception&) {  // the store failed or timed out
     }
     TORCH_CHECK(went_well, "Rank ", rank_,
                 " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
@@ -116,15 +114,15 @@ class monitored_barrier {
     write(store_, keys_ + "0", "go");
   }
   static std::string keys_of(std::uint64_t number) { return "kolo/barrier/" + std::to_string(number) + '/'; }
-  /// Nobody asks for them any more. A store that cannot delete keeps them.
+  /// No rank reads these keys any more. A store that cannot delete keeps them.
   void forget_the_one_before() {
     try {
       for (int r = 0; r < size_; ++r) store_.deleteKey(before_ + std::to_string(r));
     } catch (const std::exception&) {
     }
   }
-  /// It asks again and again: a wait of torch 1.13's TCPStore that ends by its timeout leaves an answer behind, which
-  /// the store's next call takes for its own.
+  /// Polls: a wait of torch 1.13's TCPStore that times out leaves an answer behind, which the store's next call takes
+  /// for its own.
   bool comes(const std::string& key, milliseconds timeout) {
     constexpr std::chrono::microseconds shortest{50}, longest{2000};
     const auto until = std::chrono::steady_clock::now() + timeout;

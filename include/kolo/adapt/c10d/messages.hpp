@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Messages between two ranks of a process group, with tags, by torch's store: each is a value there until its receiver
-// takes it away.
+// Tagged messages between two ranks of a process group through torch's store: each is a value there until its receiver
+// deletes it.
 #pragma once
 
 #include <kolo/adapt/c10d/meeting.hpp>
@@ -21,7 +21,7 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
-/// A tensor that is to come from a rank, or from any (-1).
+/// A pending receive of a tensor from a rank, or from any rank (-1).
 class receipt final : public work {
  public:
   receipt(int rank, const char* title, const at::Tensor& t, int source, int tag, milliseconds timeout)
@@ -33,7 +33,7 @@ class receipt final : public work {
 
   int sourceRank() const override { return source_; }
   bool is_from(int rank) const { return source_ < 0 || source_ == rank; }
-  /// Has its message come, or is there none?
+  /// Whether the message has arrived or the receive has failed.
   bool is_decided() const { return is_decided_; }
   void come(int source, std::vector<std::uint8_t> bytes) {
     source_ = source;
@@ -67,8 +67,8 @@ class receipt final : public work {
   bool is_decided_ = false;
 };
 
-/// The messages of one rank. Those between the same two ranks with the same tag arrive in their order; a receiver that
-/// has said it earlier comes first. A thread looks for them while some are waited for, until this is closed.
+/// The messages of one rank. Messages between the same two ranks with the same tag arrive in order, at receives in the
+/// order in which they were posted. A thread polls the store while receives are pending, until `close`.
 class messages : public std::enable_shared_from_this<messages> {
  public:
   messages(c10::intrusive_ptr<::c10d::Store> store, int rank, int size)
@@ -79,18 +79,18 @@ class messages : public std::enable_shared_from_this<messages> {
       is_closed_ = true;
     }
     changed_.notify_one();
-    if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();  // it was the last to know of the group
+    if (thread_.get_id() == std::this_thread::get_id()) thread_.detach();  // it had the last reference to the group
     else if (thread_.joinable()) thread_.join();
   }
 
-  /// The tensor is in the store when this returns.
+  /// The tensor has been copied to the store when this returns.
   void send(const at::Tensor& t, int to, int tag) {
     const at::Tensor flat = flattened(t);
     const auto* const bytes = static_cast<const std::uint8_t*>(flat.data_ptr());
     const std::lock_guard lock{sending_};
     auto& number = sent_[{to, tag}];
     store_->set(key(rank_, to, tag, number), {bytes, bytes + flat.nbytes()});
-    ++number;  // where it is not there, the next one is awaited under this number
+    ++number;  // after a failed set, the receiver still waits for this number
   }
   void receive(c10::intrusive_ptr<receipt> one) {
     {
@@ -124,7 +124,7 @@ class messages : public std::enable_shared_from_this<messages> {
       if (!has_come) changed_.wait_for(lock, pause, [&] { return is_closed_; });
     }
   }
-  /// Has anything come? What is decided is told by another thread, whose callbacks may wait for the next one.
+  /// Whether a message has arrived. Another thread completes the receives: callbacks may wait for the next one.
   bool take(const receipts& now) {
     bool has_come = false;
     for (const auto& one : now) {
@@ -160,7 +160,7 @@ class messages : public std::enable_shared_from_this<messages> {
   static constexpr std::chrono::microseconds shortest{50}, longest{2000};
   c10::intrusive_ptr<::c10d::Store> store_;
   int rank_, size_;
-  std::map<std::pair<int, int>, std::uint64_t> sent_{}, taken_{};  ///< by peer and tag
+  std::map<std::pair<int, int>, std::uint64_t> sent_{}, taken_{};  ///< counts by peer and tag
   std::mutex mutex_{}, sending_{};
   std::condition_variable changed_{};
   receipts waiting_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The sum of sparse tensors: every rank gathers what all ranks have, and adds it up.
+// The sum of sparse tensors: every rank gathers the entries of all ranks, and adds them up.
 #pragma once
 
 #include <kolo/adapt/c10d/tensors.hpp>
@@ -10,8 +10,8 @@
 
 namespace kolo::inline KOLO_ABI::c10d {
 
-/// Before  tensors of the same shape and as many sparse dimensions on all ranks. After  t is the sum, coalesced.
-/// Cost    three allgathers: of the numbers of entries, of where they are, and of what they are.
+/// Before  tensors of the same shape and number of sparse dimensions on all ranks. After  t is the sum, coalesced.
+/// Cost    three allgathers: of the numbers of entries, of their indices, and of their values.
 template <class Comm>
 void sum_sparse(Comm& c, at::Tensor t, const typename Comm::options& how) {
   const at::Tensor mine = t.coalesce();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// PyTorch's tensors and operators as kolo's: elements of a type that is known at run time, and bytes of many tensors as
-// one vector.
+// PyTorch's tensors and operators as kolo's: elements of a run-time type, and the bytes of many tensors as one vector.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -22,16 +21,16 @@ namespace kolo::inline KOLO_ABI::c10d {
 /// The tensors of one call, as c10d passes them.
 using tensors = std::vector<at::Tensor>;
 
-/// Throws errc::invalid_argument: the call, and why it cannot be done.
+/// Throws errc::invalid_argument with the name of the call and the reason.
 [[noreturn]] inline void refuse(const char* call, const std::string& sentence) {
   throw error{errc::invalid_argument, std::string{call} + ": " + sentence};
 }
-/// Throws as `refuse` does, where this does not hold.
+/// Throws as `refuse` does, unless `holds`.
 inline void require(bool holds, const char* call, const char* sentence) {
   if (!holds) refuse(call, sentence);
 }
 
-/// `opaque`: of elements that are moved only, quantized ones for example.
+/// Returns `opaque` for elements that can only be moved, quantized ones for example.
 inline element_type type_of(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case at::kBool: return element_type::boolean;
@@ -50,7 +49,7 @@ inline element_type type_of(const at::Tensor& t) {
   }
 }
 
-/// Refuses a tensor that is not in the host's memory, or is sparse.
+/// Rejects a tensor that is not in the host's memory, or is sparse.
 inline void check(const char* call, const at::Tensor& t) {
   if (!t.device().is_cpu())
     refuse(call, "a tensor lies on " + t.device().str() + ", and this process group takes those in the host's memory");
@@ -60,13 +59,13 @@ inline void check(const char* call, const tensors& all) {
   for (const auto& t : all) check(call, t);
 }
 
-/// The one tensor of a list. (Lists are for the many devices of one process.)
+/// Returns the only tensor of a list. (c10d takes lists for processes with several devices.)
 inline const at::Tensor& only(const char* call, const tensors& list) {
   require(list.size() == 1, call, "it takes one tensor of each process");
   check(call, list);
   return list.front();
 }
-/// A tensor for each rank, of a list of such lists that has only one.
+/// Returns the only list of these lists, which has a tensor for each rank.
 inline const tensors& one_each(const char* call, const std::vector<tensors>& lists, int size) {
   require(lists.size() == 1, call, "it takes one list of tensors of each process");
   require(lists.front().size() == static_cast<std::size_t>(size), call, "it takes a tensor for each rank");
@@ -74,18 +73,18 @@ inline const tensors& one_each(const char* call, const std::vector<tensors>& lis
   return lists.front();
 }
 
-/// One becomes the other.
+/// Rejects two tensors of different types or lengths, one of which is copied to the other.
 inline void check_pair(const char* call, const at::Tensor& a, const at::Tensor& b) {
   require(a.dtype() == b.dtype() && a.numel() == b.numel(), call, "in and out are of different lengths or types");
 }
 
-/// Refuses to write a tensor of which several elements are one in memory.
+/// Rejects an output tensor whose elements share memory with each other.
 inline void check_written(const char* call, const tensors& all) {
   for (const auto& t : all)
     require(t.layout() != at::kStrided || at::has_internal_overlap(t) != at::MemOverlap::Yes, call,
             "elements of a tensor that is written are one in memory, as those of an expanded tensor are");
 }
-/// Refuses tensors that share memory, unless `part` begins `at` elements after `whole` does. One with gaps is copied
+/// Rejects tensors that share memory, unless `part` begins `at` elements after `whole` does. One with gaps is copied
 /// anyway.
 inline void check_overlap(const char* call, const at::Tensor& part, const at::Tensor& whole, std::int64_t at) {
   if (!part.is_contiguous() || !whole.is_contiguous()) return;
@@ -96,7 +95,7 @@ inline void check_overlap(const char* call, const at::Tensor& part, const at::Te
           "in and out overlap, and neither is this rank's part of the other");
 }
 
-/// Elements for each of p ranks, of a tensor of which each gets so many rows, or equally many where nothing is said.
+/// Returns the element counts of p ranks: of `rows[r]` rows of the tensor, or equal ones if `rows` is empty.
 inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t, const std::vector<std::int64_t>& rows,
                                           std::size_t p) {
   const auto all = t.dim() > 0 ? t.size(0) : 1;
@@ -113,10 +112,10 @@ inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t,
   return counts;
 }
 
-/// Its elements side by side, as they count: where they lie if they lie so, else in a copy.
+/// Returns contiguous elements with conjugation and sign applied: the tensor itself if possible, else a copy.
 inline at::Tensor flattened(const at::Tensor& t) { return t.resolve_conj().resolve_neg().contiguous(); }
 
-/// Of a tensor without gaps.
+/// The elements of a tensor without gaps.
 inline elements<> elements_of(const at::Tensor& t) {
   const auto n = static_cast<std::size_t>(t.numel());
   const auto type = type_of(t);
@@ -124,7 +123,7 @@ inline elements<> elements_of(const at::Tensor& t) {
   return {t.data_ptr(), n, type};
 }
 
-/// f(elements), where they lie if they lie side by side, else in a copy that becomes the tensor afterwards.
+/// Calls f(elements): in place if the tensor is contiguous, else on a copy that is then written back to the tensor.
 template <class F>
 void on_elements(const at::Tensor& t, F f) {
   const at::Tensor flat = flattened(t);
@@ -132,7 +131,7 @@ void on_elements(const at::Tensor& t, F f) {
   if (!flat.is_same(t)) t.copy_(flat);
 }
 
-/// The bytes of tensors, one tensor after the other, where they lie; of those with gaps in copies.
+/// The bytes of several tensors in order: in place, or in copies for tensors with gaps.
 class bytes_of {
  public:
   explicit bytes_of(tensors all) : all_{std::move(all)} {
@@ -147,13 +146,13 @@ class bytes_of {
     for (const auto& part : parts_) all.push_back(part.size());
     return all;
   }
-  /// Have all tensors the same number of bytes?
+  /// Whether all tensors have the same number of bytes.
   bool are_equal() const {
     for (const auto& part : parts_)
       if (part.size() != parts_.front().size()) return false;
     return true;
   }
-  /// What was written becomes the tensors.
+  /// Writes the copies back to the tensors.
   void bring_back() const {
     for (std::size_t i = 0; i < all_.size(); ++i)
       if (!flat_[i].is_same(all_[i])) all_[i].copy_(flat_[i]);
@@ -164,17 +163,16 @@ class bytes_of {
   std::vector<std::span<std::byte>> parts_;
 };
 
-/// How tensors are combined: an operator, and what every tensor is multiplied with before (PREMUL_SUM); undefined:
-/// nothing.
+/// How tensors are combined: an operator, and for PREMUL_SUM the factor of every tensor; undefined: none.
 struct combination {
   reduction op = reduction::sum;
   at::Tensor factor{};
 
-  /// The factors of a tensor: a copy that is multiplied, where there is one.
+  /// Returns a copy of the tensor times the factor; the tensor itself if there is no factor.
   at::Tensor operator()(const at::Tensor& t) const { return factor.defined() ? at::mul(t, factor).to(t.dtype()) : t; }
 };
 
-/// The reduction of c10d as one of kolo's. Errors  errc::invalid_argument: there is none like it.
+/// The reduction of c10d as one of kolo. Errors  errc::invalid_argument: kolo has none like it.
 inline reduction reduction_of(const char* call, ::c10d::ReduceOp::RedOpType op) {
   switch (op) {
     case ::c10d::ReduceOp::PREMUL_SUM:
@@ -190,8 +188,7 @@ inline reduction reduction_of(const char* call, ::c10d::ReduceOp::RedOpType op) 
   }
 }
 
-/// Errors: `invalid_argument` where the operator is not defined on elements of the tensor's type. The group can still
-/// be used.
+/// Errors: `invalid_argument` if the operator is not defined on elements of this type. The group remains usable.
 inline combination combination_of(const char* call, const ::c10d::ReduceOp& op, const at::Tensor& t) {
   combination c{.op = reduction_of(call, op.op_)};
   const auto type = type_of(t);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call of a process group of PyTorch's, as one waits for it; and the thread that runs a group's calls in their order.
+// A call of a PyTorch process group as c10d's Work, and the queue whose threads run a group's calls in order.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -23,15 +23,15 @@ using tensors = std::vector<at::Tensor>;
 
 class work;
 
-/// Works that run one after the other, in order: on a thread of the queue, or on a caller that would only wait for one
-/// of them. The thread that has run a work completes its future while another thread runs the next one: a callback may
-/// wait for later works. So there is one thread more than there are callbacks that wait.
+/// Runs works one after the other, in order: on a thread of the queue, or on a caller that would only wait for one of
+/// them. The thread that has run a work completes its future while another thread runs the next one, so a callback may
+/// wait for later works. This takes one thread more than there are waiting callbacks.
 class work_queue : public std::enable_shared_from_this<work_queue> {
  public:
   work_queue() = default;
   work_queue(const work_queue&) = delete;
   work_queue& operator=(const work_queue&) = delete;
-  /// Threads that came after it was closed end by themselves.
+  /// Threads that were started after `close` end by themselves.
   ~work_queue() {
     for (auto& one : threads_) one.detach();
   }
@@ -40,9 +40,9 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
     waiting_.push_back(std::move(next));
     if (!is_busy_) find_runner();
   }
-  /// Returns when a work that was added is being run, or has been.
+  /// Runs works, or waits while another thread runs one, until `wanted`, which was added, has begun.
   void help(const work& wanted);
-  /// Waits until all has been run, and all callbacks have returned, but that of the caller.
+  /// Waits until all works have run, and all callbacks have returned, except the callback that calls this.
   void close() {
     std::unique_lock lock{mutex_};
     is_closed_ = true;
@@ -51,14 +51,14 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
       std::thread one = std::move(threads_.back());
       threads_.pop_back();
       lock.unlock();
-      if (one.get_id() == std::this_thread::get_id()) one.detach();  // a callback was the last to know of the queue
+      if (one.get_id() == std::this_thread::get_id()) one.detach();  // a callback had the last reference to the queue
       else one.join();
       lock.lock();
     }
   }
 
  private:
-  /// Somebody runs what is waiting. Under the lock.
+  /// Wakes or starts a thread that runs the waiting works. Under the lock.
   void find_runner() {
     if (idle_ > 0) more_.notify_one();
     else threads_.emplace_back([self = shared_from_this()] { self->run(); });
@@ -82,7 +82,7 @@ class work_queue : public std::enable_shared_from_this<work_queue> {
   bool is_busy_ = false, is_closed_ = false;
 };
 
-/// A queue; destroying it closes it.
+/// Owns a queue; the destructor closes it.
 class works {
  public:
   works() = default;
@@ -96,11 +96,11 @@ class works {
   std::shared_ptr<work_queue> queue_ = std::make_shared<work_queue>();
 };
 
-/// What c10d calls a Work, of which somebody calls `run` once. It keeps the tensors alive that it writes.
+/// c10d's Work, of which `run` or a queue makes the call once. It keeps the tensors alive that the call writes.
 class work : public ::c10d::Work {
  public:
-  /// `results`: empty, or the tensors that the call writes; lists of them where it writes several lists. `title`: what
-  /// the profiler shows; null: nothing.
+  /// `results`: empty, or the tensors that the call writes, as one list or several. `title`: its name in the profiler;
+  /// null: none.
   work(int rank, ::c10d::OpType type, const char* title, const tensors& in, std::vector<tensors> results)
       : Work{rank, type, title, in},
         results_{std::move(results)},
@@ -109,8 +109,8 @@ class work : public ::c10d::Work {
   tensors result() override { return results_.empty() ? tensors{} : results_.front(); }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
 
-  /// The queue in which it is to run: a caller that waits without a time limit runs the queue's works itself, which
-  /// saves the handover to the thread.
+  /// Sets the queue that runs this. A caller that waits without a time limit runs the queue's works itself, which saves
+  /// the handover to the thread.
   void stands_in(const std::shared_ptr<work_queue>& queue) { queue_ = queue; }
   bool wait(std::chrono::milliseconds timeout) override {
     if (timeout == kNoTimeout)
@@ -118,7 +118,7 @@ class work : public ::c10d::Work {
     return Work::wait(timeout);
   }
 
-  /// Errors: what the call throws is what `wait` throws, and the future.
+  /// Errors: what the call throws is rethrown by `wait`, and set as the error of the future.
   void run() { end(thrown_by_call()); }
   void end(const std::exception_ptr& thrown) {
     if (thrown) future_->setError(thrown);
@@ -147,10 +147,10 @@ class work : public ::c10d::Work {
   std::vector<tensors> results_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::weak_ptr<work_queue> queue_{};
-  bool has_begun_ = false;  ///< the queue's
+  bool has_begun_ = false;  ///< guarded by the queue's lock
 };
 
-/// A work that calls f(), and lets go of it when it is done: of the communicator, then, and of the tensors.
+/// A work that calls f() and then destroys it, which releases the communicator and the tensors.
 template <class F>
 class work_of final : public work {
  public:
@@ -186,7 +186,7 @@ inline void work_queue::run_one(std::unique_lock<std::mutex>& lock) {
   else if (is_closed_) more_.notify_all();
   lock.unlock();
   next->end(thrown);
-  next.reset();  // before the lock: with it may go what others refer to
+  next.reset();  // without the lock: it may own the last reference to other objects
   lock.lock();
 }
 
