@@ -71,7 +71,7 @@ class watchdog {
   template <Communicator C>
   watchdog(const C& comm, std::chrono::nanoseconds longest)
       : watchdog{comm, longest, [](const std::string& text) {
-                   if (::write(2, text.data(), text.size()) < 0) return;  // standard error is closed
+                   if (::write(2, text.data(), text.size()) < 0) return;  // standard error cannot be written
                  }} {}
 
   template <Communicator C, class Say>
