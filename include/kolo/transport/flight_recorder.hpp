@@ -121,12 +121,13 @@ class alignas(128) flight_recorder {
     wait(p, s);
     last_poll_.store(now.time_since_epoch().count(), std::memory_order_release);
   }
-  /// Of the operation that began last.
+  /// The tag of the operation that began last.
   std::uint64_t tag() const { return tag_.load(std::memory_order_relaxed); }
   std::int64_t last_poll() const { return last_poll_.load(std::memory_order_acquire); }
 
-  /// What this rank is doing, for a rank that has waited in operation `sequence`; a rank that has not polled since
-  /// `recently`, in nanoseconds, counts as silent. A wait that belongs to no operation (a split) has the number 0.
+  /// Returns the state of this rank for a rank that waits in operation `sequence`: done with it; waiting, if it has
+  /// polled since `recently` (nanoseconds); else silent in an operation, or busy outside. A wait outside operations (a
+  /// split) has the number 0.
   sign_of_life sign(std::uint64_t sequence, std::int64_t recently) const {
     sign_of_life s{.awaits = peer_.load(std::memory_order_relaxed), .polled = last_poll()};
     const auto begun = latest(), ended = ended_.load(std::memory_order_acquire),
