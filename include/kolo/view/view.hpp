@@ -24,7 +24,7 @@ struct is_span<std::span<T>> : std::true_type {};
 
 /// Some views are trivially copyable, but their pointers mean nothing to another rank.
 template <class T>
-concept RefersElsewhere = is_span<T>::value || requires(const T x) {
+concept RefersElsewhere = std::ranges::enable_borrowed_range<T> || requires(const T x) {
   requires is_span<decltype(x.run(std::size_t{}))>::value;
 };
 

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #if __has_include(<mdspan>)
@@ -206,6 +207,10 @@ struct mdspan_of_two {
 };
 
 }  // namespace
+
+// Trivially copyable, but its pointer means nothing to another rank.
+static_assert(!kolo::ViewLike<std::vector<std::string_view>&> && !kolo::ViewLike<std::vector<std::span<int, 4>>&>);
+static_assert(!kolo::ViewLike<std::vector<std::span<int>>&> && !kolo::ViewLike<std::vector<kolo::strided<int, 2>>&>);
 
 TEST_CASE("an mdspan is a view in the order of its indices, whatever its layout") {
   std::array<float, 12> a{};
