@@ -250,6 +250,30 @@ TEST_CASE("a local parameter counts the steps for which its rank had data, also 
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("a step whose rows cannot be exchanged is given up: the next one averages nothing twice") {
+  for (const int p : {1, 2}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      std::vector<float> dense(4), its(4), table(8), of_table(8);
+      kolo::row_list rows{.width = 2};
+      std::vector<any_parameter<float>> all{{dense, its, false, nullptr}, {table, of_table, false, &rows}};
+      kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, all, {.passes = 2}};
+      const auto pass = [&](float sum) {
+        std::fill(its.begin(), its.end(), sum);
+        return optimizer.step();
+      };
+      t.expect(!pass(4));
+      if (p == 1) rows.touched = {7};  // there are 4
+      else rows.width = comm.rank() == 0 ? 2 : 4;
+      t.expect(!said([&] { pass(8); }).empty());
+      rows.width = 2, rows.touched = {0};
+      t.expect(!pass(4) && dense[0] == 0 && pass(8) && dense[0] == -4);
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("a step whose gradients have overflowed is skipped on all ranks, those that have joined among them") {
   with_both([](auto make) {
     for (const int p : {1, 2, 3}) {

@@ -111,6 +111,7 @@ class gradient_exchange {
 
   /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, updates every parameter and
   /// returns true. Returns false, without doing anything, while more backward passes of the step are to come.
+  /// Where the exchange of rows throws, the step is given up: the next backward pass begins another.
   bool step() {
     if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
       refuse("step comes after the last of this rank's leaves()");
@@ -272,8 +273,17 @@ class gradient_exchange {
     });
     for (auto& g : gathered_) g.wait();
     local_.prepare_others();
-    each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
-    if (std::exchange(joins_begun_, false)) join_->wait();  // all parameters may be local: no bucket waits
+    const auto end_join = [&] {
+      if (std::exchange(joins_begun_, false)) join_->wait();  // all parameters may be local: no bucket waits
+    };
+    try {
+      each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
+    } catch (...) {
+      if (!comm_.transport().failed()) end_join();
+      give_up_step();  // the other gradients are averages already: another step must not average them again
+      throw;
+    }
+    end_join();
     local_.mark_exchanged();
   }
   template <class P>
