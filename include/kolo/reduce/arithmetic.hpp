@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The arithmetic of the built-in operators where C++ leaves something open: small integers, overflow, NaN and signed
-// zeros.
+// The arithmetic of the built-in operators that C++ leaves open: small integers, overflow, NaN and signed zeros.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -13,8 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
-/// The type in which integers are added and multiplied, so that they wrap around instead of overflowing: unsigned, and
-/// not narrower than int.
+/// The unsigned type, not narrower than int, in which integers are added and multiplied: results wrap around.
 template <std::integral T>
 using wrapping =
     typename std::conditional_t<(sizeof(T) > sizeof(int)), std::make_unsigned<T>, std::type_identity<unsigned>>::type;
@@ -26,15 +24,16 @@ concept HasFloatBits = std::floating_point<T> &&(sizeof(T) == 4 || sizeof(T) == 
 template <HasFloatBits T>
 using float_bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// All bits or none. (As a double first, because SSE2 has no comparison that gives integers of 64 bits.)
+/// Returns all bits set if `condition` holds, else 0. (64 bits come from a double: SSE2 has no comparison that yields
+/// integers of 64 bits.)
 template <HasFloatBits T>
 KOLO_HOST_DEVICE constexpr float_bits<T> all_if(bool condition) {
   if constexpr (sizeof(T) == 4) return 0U - static_cast<float_bits<T>>(condition);
   else return __builtin_bit_cast(float_bits<T>, condition ? __builtin_bit_cast(T, ~float_bits<T>{0}) : T{0});
 }
 
-/// Other floating-point types: long double, and those of one or two bytes, which are recognised by their conversions
-/// and compared as floats.
+/// Other floating-point types: long double, and types of one or two bytes that convert to and from float; these are
+/// compared as floats.
 template <class T>
 concept OtherFloat = std::floating_point<T> ||
     (Element<T> && sizeof(T) <= 2 && !std::is_integral_v<T> && !std::is_enum_v<T> && view::ConvertsTo<T, float> &&
@@ -42,9 +41,9 @@ concept OtherFloat = std::floating_point<T> ||
 template <OtherFloat T>
 using compared_as = std::conditional_t<std::floating_point<T>, T, float>;
 
-// Compares both ways: if a and b are equal, they are the same, or zeros, whose signs are or-ed (and-ed for the larger
-// one). With a NaN, neither comparison holds: the masks leave no bits, and subtracting the 1 that was added before sets
-// all of them.
+// Compares both ways. Equal operands are identical, or zeros of both signs: the minimum ORs the signs, the maximum ANDs
+// them. With a NaN neither comparison holds: in the minimum the masks clear all bits, and subtracting the 1 that was
+// added before sets all of them.
 template <class T>
 KOLO_HOST_DEVICE constexpr T smaller_of(const T& a, const T& b) {
   if constexpr (HasFloatBits<T>) {
@@ -73,7 +72,7 @@ KOLO_HOST_DEVICE constexpr T larger_of(const T& a, const T& b) {
   }
 }
 
-/// The type that an element is divided by: its component type (as of std::complex), float, or its own type.
+/// The type of an element's divisor: its component type (std::complex), float, or its own type.
 template <class T>
 struct divisor : std::type_identity<T> {};
 template <class T>
@@ -94,15 +93,15 @@ concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T
   { x / n } -> view::ConvertsTo<T>;
 };
 
-/// Numbers for which the built-in operators have identities.
+/// Types for which the built-in operators have identities.
 template <class T>
 concept Number = std::is_arithmetic_v<T> || accumulate_in_float<T>;
 
-/// T itself, or the type that has T's range.
+/// T itself, or float for a type that accumulates in float.
 template <Number T>
 using range_type = std::conditional_t<std::is_arithmetic_v<T>, T, float>;
 
-/// The least value: minus infinity, if there is one; and its counterpart.
+/// The least value: minus infinity if T has one. `greatest` is its counterpart.
 template <Number T>
 KOLO_HOST_DEVICE constexpr T least() {
   using limits = std::numeric_limits<range_type<T>>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How elements are read from bytes and written to them: one, two or eight at a time, whatever their alignment.
+// Loads and stores elements as bytes at any alignment: one, two or eight at a time.
 #pragma once
 
 #include <kolo/core/uninitialized.hpp>
@@ -32,7 +32,7 @@ void store(std::byte* to, std::size_t i, const T& x) {
   std::memcpy(to + i * sizeof(T), &x, sizeof(T));
 }
 
-/// Converts to another number type; a conversion between two 16-bit types goes through float. `void`: unchanged.
+/// Converts x to another number type, between two 16-bit types through float. To = void: returns x unchanged.
 template <class To, class From>
 constexpr auto to(const From& x) {
   if constexpr (std::is_void_v<To>) return x;
@@ -41,15 +41,15 @@ constexpr auto to(const From& x) {
   else return static_cast<To>(x);
 }
 
-/// Two neighbours. If of 16 bits each, they are read and written as one number of 32: then widening and narrowing takes
-/// shifts and masks, but no shuffling.
+/// Two adjacent elements. Two 16-bit elements are loaded and stored as one 32-bit number, so that widening and
+/// narrowing need shifts and masks, but no shuffles.
 template <class T>
 struct two {
   T low, high;
 };
 
-/// How a float that represents a 16-bit element is stored until all is combined: of every `pairs` pairs, first the low
-/// ones, then the high ones. This needs no shuffling either.
+/// A float that represents a 16-bit element until all sources are combined. Each block of `pairs` pairs stores its low
+/// elements first, then its high ones; this needs no shuffles either.
 class unzipped {
  public:
   static constexpr std::size_t pairs = 32;
@@ -89,27 +89,27 @@ void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x)
   }
 }
 
-/// The index of an element without a neighbour, the last one: if unzipped, in a place that only a whole chunk would
-/// use.
+/// The index at which the last element is stored if it has no partner. Unzipped: a position that otherwise only a whole
+/// chunk uses.
 template <class T>
 constexpr std::size_t lone_index(std::size_t i) {
   return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i;
 }
 
-/// Eight neighbours, as floats.
+/// Eight adjacent elements, as floats.
 struct eight {
   using vector [[gnu::vector_size(32)]] = float;
   float x[8];
 };
 
-/// Through a vector: a processor does not forward several narrower stores to a wider load.
+/// Copies through a vector register: processors do not forward several narrow stores to a wider load.
 inline void copy_eight(void* to, const void* from) {
   eight::vector x;
   std::memcpy(&x, from, sizeof x);
   std::memcpy(to, &x, sizeof x);
 }
 
-/// Elements of 16 bits that the processor converts, eight at a time.
+/// 16-bit element types that the processor converts eight at a time.
 template <class T>
 concept InEights = requires(float* wide, std::byte* narrow) {
   T::widen_eight(wide, narrow), T::narrow_eight(narrow, wide);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The boundary between typed operators and the executor, which handles only bytes: one kernel per element type and
+// The interface between typed operators and the executor, which handles bytes only: one kernel per element type and
 // operator.
 #pragma once
 
@@ -13,41 +13,43 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Elements to be combined: in the format of memory, or of the wire.
+/// Elements to be combined, in memory format or in wire format.
 struct source {
   const std::byte* data;
   bool on_wire;
 };
 
-/// All that an executor knows of an element type and an operator. No function requires aligned arguments. Long loops
-/// use the vector instructions that the processor has (`vectors` in loops.hpp); the result depends neither on that nor
-/// on alignment or length.
+/// Describes an element type and an operator to an executor. No function requires aligned arguments. Long loops use the
+/// vector instructions that the processor has (`vectors` in loops.hpp); the result depends neither on that nor on
+/// alignment or length.
 struct kernel {
   std::size_t element_bytes = 1, wire_bytes = 1;  ///< per element: in memory, and on the wire
   const void* op = nullptr;                       ///< the operator, which must outlive the kernel
 
-  /// dst[i] = (s0[i] op s1[i]) op s2[i] ..., of n >= 1 sources in this order; then, once, `op.finish(x, finish_size)`
-  /// if finish_size > 0 and the operator has it. Partial results are not rounded. `dst` gets elements in memory format;
-  /// it may be one of the sources in that format, and must otherwise not overlap any. Null if nothing is combined.
+  /// Sets dst[i] = (s0[i] op s1[i]) op s2[i] ... over n >= 1 sources in this order, then applies `op.finish(x,
+  /// finish_size)` once if finish_size > 0 and the operator has it. Partial results are not rounded. `dst` gets
+  /// elements in memory format; it may be one of the sources in that format, and must not overlap any other. Null if
+  /// nothing is combined.
   void (*combine)(const void* op, std::byte* dst, const source* sources, int n, std::size_t count,
                   int finish_size) = nullptr;
 
-  /// wire[i] = from[i] in wire format, and rounded[i] = wire[i] in memory format, so that this rank continues with the
-  /// values that the others get. `rounded` may be `from`, or null. Null if elements travel unconverted: copy them.
+  /// Sets wire[i] = from[i] in wire format, and rounded[i] = wire[i] in memory format, so that this rank continues with
+  /// the values that the other ranks receive. `rounded` may be `from`, or null. Null if the formats are equal: copy the
+  /// elements.
   void (*to_wire)(std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) = nullptr;
   void (*from_wire)(std::byte* dst, const std::byte* wire, std::size_t count) = nullptr;
 
   bool finishes = false;        ///< whether `finish_size` has an effect
-  bool finishes_alone = false;  ///< also with one rank, and nothing to combine
-  bool commutes = false;        ///< `combine` may take s1[i] op s0[i] for s0[i] op s1[i]
+  bool finishes_alone = false;  ///< also on one rank, where nothing is combined
+  bool commutes = false;        ///< `combine` may compute s1[i] op s0[i] instead of s0[i] op s1[i]
 
-  /// The same functions for elements that the host cannot reach; used by the executor that made the kernel.
+  /// The same functions for elements that the host cannot access; used by the executor that made the kernel.
   const void* device = nullptr;
 };
 
 namespace detail::reduce {
 
-/// The bodies of a kernel. T: element in memory; W: on the wire; A: the type of partial results.
+/// The functions of a kernel. T: element in memory; W: on the wire; A: the type of partial results.
 template <class T, class Op>
 struct kernel_of {
   using W = wire_element_t<Op, T>;
@@ -61,7 +63,7 @@ struct kernel_of {
     else return together(op, to<A>(op(a, b)), rest...);
   }
 
-  /// dst = (x op y) op ..., finished if `size` > 0.
+  /// Sets dst = (x op y) op ..., finished if `size` > 0.
   template <class D, class... X>
   static void combine_some(const Op& op, std::byte* dst, std::size_t count, int size, bytes_of<X>... x) {
     if constexpr (Finishes<Op, A> && std::is_same_v<D, T>) {
@@ -74,7 +76,7 @@ struct kernel_of {
         dst, count, [f = &op](const auto&... a) __attribute__((always_inline)) { return together(*f, a...); }, x...);
   }
 
-  /// dst = x, finished if `size` > 0.
+  /// Sets dst = x, finished if `size` > 0.
   template <class X>
   static void take(const Op& op, std::byte* dst, bytes_of<X> x, std::size_t count, int size) {
     if constexpr (Finishes<Op, A>) {
@@ -85,7 +87,7 @@ struct kernel_of {
     else from_wire(dst, x.data, count);
   }
 
-  /// Calls f(bytes_of<T> or bytes_of<W>), by the format of the source, from element `first` on.
+  /// Calls f with a bytes_of<T> or bytes_of<W>, by the format of the source, that begins at element `first`.
   template <class F>
   static void with(const source& s, std::size_t first, F f) {
     if constexpr (std::is_same_v<T, W>) f(bytes_of<T>{s.data + first * sizeof(T)});
@@ -110,11 +112,11 @@ struct kernel_of {
     pass<D, N>(op, dst, s, first, count, size, x...);
   }
 
-  /// Sources in one pass: with more of them, partial results are stored and loaded less often. (If each may be on the
-  /// wire or not, there would be too many cases.)
+  /// The number of sources in one pass: with more of them, partial results are stored and loaded less often. (Two if
+  /// sources may be in either format: three would instantiate too many cases.)
   static constexpr int at_once = std::is_same_v<T, W> ? 3 : 2;
 
-  /// One pass over memory: partial results of some elements stay in L1 until all sources are combined.
+  /// Combines in one pass over memory: partial results of `count` elements stay in L1 until all sources are combined.
   static void combine_many(const Op& op, std::byte* dst, const source* s, int n, std::size_t first, std::size_t count,
                            int size) {
     using P = partial_result<T, A>;
@@ -161,7 +163,7 @@ inline constexpr std::size_t most_wire_bytes = 4096;
 
 }  // namespace detail::reduce
 
-/// The kernel refers to `op`.
+/// Makes a kernel that refers to `op`.
 template <Element T, class Op>
 kernel make_kernel(const Op& op) {
   operator_check<Op, T>();

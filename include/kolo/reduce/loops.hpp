@@ -16,28 +16,29 @@
 #include <cpuid.h>
 #endif
 
-// Some users' operators cannot be vectorised, about which clang must not warn in these loops. (Both compilers
-// understand the names of this pragma and of the warning about unknown warnings.)
+// clang warns if it cannot vectorise these loops, as with some users' operators. (Both compilers know this pragma and
+// -Wpragmas, the warning about unknown warnings.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpass-failed"
 
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
-/// The instruction set of a loop: that of the whole program (x86-64: vectors of 128 bits), or AVX2 and F16C as well (of
-/// 256 bits; conversions of float16). Both give the same bits, except which of two NaNs an operator keeps, which is up
-/// to the compiler: there is no fused multiply-add, which rounds once where a product and a sum round twice. Hence no
-/// AVX-512, of which it is a part. (Sums of floats gain nothing by it on a Zen 4; other processors lower their clock.)
-/// Not compiled twice if the program is compiled for AVX2, is not optimised, or is compiled by nvcc.
+/// The instruction set of a loop: that of the whole program (x86-64: 128-bit vectors), or AVX2 and F16C as well
+/// (256-bit vectors, conversions of float16). Both give the same bits, except that the compiler decides which of two
+/// NaNs an operator keeps: AVX2 loops use no fused multiply-add, which rounds once where a product and a sum round
+/// twice. AVX-512 is not used, because it includes fused multiply-add. (Sums of floats gain nothing by it on a Zen 4;
+/// other processors lower their clock.) Loops are not compiled twice if the program is compiled for AVX2, is not
+/// optimised, or is compiled by nvcc.
 ///
-/// If the whole program may use fused multiply-add (aarch64; x86-64 with -mfma), g++ does not in these loops
-/// (KOLO_UNFUSED): it would in those of one length or alignment and not in others. Only g++ 12 still does on x86-64, if
-/// members are alternately added and subtracted. clang uses it for an operator's own `a * b + c`, wherever that is
-/// inlined, unless -ffp-contract forbids it.
+/// If the whole program may use fused multiply-add (aarch64; x86-64 with -mfma), KOLO_UNFUSED prevents it in these
+/// loops with g++, which would use it for some lengths or alignments and not for others. Only g++ 12 on x86-64 still
+/// uses it, if members are alternately added and subtracted. clang uses it for an operator's own `a * b + c`, wherever
+/// that is inlined, unless -ffp-contract forbids it.
 enum class vectors { as_compiled, avx2 };
 
-/// Whether this processor, and its operating system, have AVX2 and F16C: determined once, before main(). False until
-/// then, and if a test sets it.
+/// Whether the processor and the operating system support AVX2 and F16C. Set once, before main(); false until then.
+/// Tests may set it to false.
 #if KOLO_CHOOSES_VECTORS
 inline bool has_avx2 = [] {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -47,9 +48,10 @@ inline bool has_avx2 = [] {
 inline constexpr bool has_avx2 = false;
 #endif
 
-/// Calls f(first, j) for all indices first + j < count, which are independent of each other. In chunks of constant
-/// length: g++ -O2 vectorises only loops that need neither a remainder nor a check at run time. No compiler vectorises
-/// loops with calls, hence the attributes. Other instruction sets process whole chunks only.
+/// Calls f(first, j) for all indices first + j < count; the calls are independent of each other. Chunks have a constant
+/// length: g++ -O2 vectorises only loops that need neither a remainder nor a check at run time. The attributes force
+/// inlining: no compiler vectorises loops with calls. Other instruction sets than as_compiled process whole chunks
+/// only.
 template <std::size_t Chunk, vectors Set = vectors::as_compiled, class F>
 [[gnu::always_inline]] inline void for_each_index(std::size_t count, const F f) {
   std::size_t i = 0;
@@ -124,8 +126,8 @@ template <vectors Set, class D, class A, class F, class... S>
     if (count % 2 != 0) transform_one<D, A>(dst, count - 1, f, from...);
 }
 
-/// Elements in a whole chunk: four vectors of 256 bits. (More than four elements, or g++ would unroll the loop too
-/// soon.)
+/// The number of elements in a chunk: four 256-bit vectors. (More than four elements: g++ would unroll the loop before
+/// it vectorises it.)
 template <class D>
 inline constexpr std::size_t chunk = in_twos<D> ? 2 * unzipped::pairs
                                                 : std::bit_floor(128 / (sizeof(D) < 16 ? sizeof(D) : 16));
@@ -150,24 +152,23 @@ template <vectors Set, class D, class A, class F, class... S>
   }
 }
 
-/// The same for a number of whole chunks, on a processor that has AVX2.
+/// `transform_by` for a whole number of chunks, on a processor with AVX2.
 template <class D, class A, class F, class... S>
 KOLO_UNFUSED KOLO_TARGET("avx2,f16c")
     [[gnu::noinline]] void transform_chunks(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   transform_by<vectors::avx2, D, A>(dst, count, f, from...);
 }
 
-/// Whether that is worth its code: not if elements of one source are hardly more than copied.
+/// Whether loops are compiled for AVX2 as well: not if the elements of one source are hardly more than copied.
 template <class D, class... S>
 inline constexpr bool by_chunks = KOLO_CHOOSES_VECTORS != 0 &&
                                   (sizeof...(S) > 1 || HalfPrecision<D> || (HalfPrecision<S> || ...));
 
-/// dst[i] = f(from[i]...), where f takes A (`void`: the source types) and its result is converted to D. `dst` may be
-/// one of the sources, if their elements have the same size.
+/// Sets dst[i] = f(from[i]...); f takes A (`void`: the source types), and its result is converted to D. `dst` may be
+/// one of the sources if their elements have the same size.
 ///
-/// Elements are copied in and out as bytes: neither their alignment nor their dynamic type matters. For numbers that is
-/// as fast as possible. An element with members would become one block of bytes, so such elements are accessed one by
-/// one if aligned.
+/// Elements are loaded and stored as bytes: neither their alignment nor their dynamic type matters, and for numbers no
+/// access is faster. Elements with members would be copied as blocks of bytes, so aligned ones are accessed as objects.
 template <class D, class A = void, class F, class... S>
 KOLO_UNFUSED [[gnu::noinline]] void transform(std::byte* dst, std::size_t count, const F f, const bytes_of<S>... from) {
   std::size_t done = 0;

@@ -54,8 +54,8 @@ struct product_t {
   }
 };
 
-/// The smaller one. For floating-point numbers: -0 is less than +0, and a NaN wins and becomes the one whose bits are
-/// all set (for long double: the quiet one), so that the order of operands never affects the bits.
+/// The smaller one. For floating-point numbers: -0 is less than +0; if an operand is a NaN, the result is the NaN whose
+/// bits are all set (for long double: the quiet one). So the order of operands never affects the bits.
 struct min_t {
   static constexpr bool commutative = true;
   template <class T>
@@ -170,8 +170,7 @@ inline constexpr bit_and_t bit_and{};  ///< a & b; see bit_and_t
 inline constexpr bit_or_t bit_or{};    ///< a | b; see bit_or_t
 inline constexpr bit_xor_t bit_xor{};  ///< a ^ b; see bit_xor_t
 
-/// An operator whose elements travel as `Wire`. It combines as without it; elements are rounded to `Wire` before they
-/// are sent.
+/// An operator with wire type `Wire`. It combines as `Op` does; elements are rounded to `Wire` before they are sent.
 template <class Wire, class Op>
 struct wired {
   using wire_element = Wire;
@@ -194,7 +193,7 @@ struct wired {
   Op op;
 };
 
-/// `wire<bfloat16>(average)`: floats in memory, half as many bytes on the wire.
+/// `wire<bfloat16>(average)`: floats in memory, bfloat16 on the wire, which halves the bytes.
 template <Element Wire, Callable Op>
 constexpr wired<Wire, Op> wire(Op op) {
   return {op};
@@ -207,14 +206,15 @@ inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
 template <class Op, class T>
 inline constexpr bool finishes_if_it_must = !(divides<Op> || must_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
 
-/// How many elements the wire format groups: reduce/scaled.hpp. 0: no groups.
+/// The number of elements in a group of the wire format (reduce/scaled.hpp); 0: it has no groups.
 template <class Wire>
 inline constexpr int wire_group = 0;
 template <class Wire>
   requires requires { Wire::group; }
 inline constexpr int wire_group<Wire> = Wire::group;
 
-// A wire type keeps the kind of number: integers would wrap around, or be rounded.
+// Integers are sent as integers only, since a conversion would wrap them around or round them; others never as
+// integers.
 template <class Op, class T, class Wire = wire_element_t<Op, T>>
 inline constexpr bool wire_fits = std::same_as<Wire, T> || (0 < wire_group<Wire> && std::same_as<T, float>) ||
                                   (Element<Wire> && sizeof(Wire) <= sizeof(T) &&

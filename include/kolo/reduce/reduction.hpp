@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operators that are known at run time only: by name, on elements of a named type; or as a user's kernel.
+// Operators chosen at run time: by name, for elements of a named type, or as a user's kernel.
 #pragma once
 
 #include <kolo/reduce/kernel.hpp>
@@ -73,7 +73,7 @@ inline constexpr logical_and_t logical_and{};
 inline constexpr logical_or_t logical_or{};
 inline constexpr logical_xor_t logical_xor{};
 
-/// Without `combine` if the operator is not defined on T.
+/// Returns a kernel without `combine` if the operator is not defined on T.
 template <class T, class Op>
 kernel kernel_if_defined(const Op& op) {
   if constexpr (operator_accepts<Op, T>) return make_kernel<T>(op);
@@ -87,7 +87,7 @@ struct same_bits_unsigned<T> : std::make_unsigned<T> {};
 
 template <class T>
 kernel kernel_on(reduction op) {
-  using U = typename same_bits_unsigned<T>::type;  // a sum of signed integers has the bits of that of unsigned ones
+  using U = typename same_bits_unsigned<T>::type;  // signed and unsigned sums have the same bits
   switch (op) {
     case reduction::sum: return kernel_if_defined<U>(sum);
     case reduction::product: return kernel_if_defined<U>(product);
@@ -121,7 +121,7 @@ inline kernel kernel_on_booleans(reduction op) {
   }
 }
 
-/// A template, so that programs that use no names do not compile it, and in compiled mode the library has it.
+/// A template, so that programs that name no operator do not compile it. In compiled mode the library instantiates it.
 template <class Reduction>
 kernel kernel_by_name(element_type type, Reduction op) {
   switch (type) {
@@ -147,10 +147,10 @@ kernel kernel_by_name(element_type type, Reduction op) {
 
 }  // namespace detail::reduce
 
-/// The kernel of a named operator on elements of a named type. `combine` is null if there is none: bitwise and logical
-/// operators on other types than integers, the order of complex numbers, an average of integers, any operator on opaque
-/// elements.
-/// Cost    two jumps; the first call in a program compiles some eighty loops into it (in compiled mode the library has
+/// Returns the kernel of a named operator for elements of a named type. `combine` is null if there is none: bitwise and
+/// logical operators on other types than integers, the order of complex numbers, an average of integers, any operator
+/// on opaque elements.
+/// Cost    two jumps; the first call in a program compiles about eighty loops into it (in compiled mode the library has
 ///         them).
 template <std::same_as<reduction> Reduction>
 kernel make_kernel(element_type type, Reduction op) {
@@ -159,10 +159,10 @@ kernel make_kernel(element_type type, Reduction op) {
 
 /// A function over blocks, from which `kernel()` makes a kernel that refers to this object.
 ///
-/// `f(in, inout, n)`: inout[i] = in[i] op inout[i] for n contiguous elements, like MPI_Reduce_local and LightGBM's
-/// reducers; `const std::byte* in`, `std::byte* inout`, which do not overlap and need not be aligned. A result that
-/// replaces one of its sources is combined in place if there are two sources and it replaces the right one, or
-/// `commutes` is set, which promises that f commutes; else in a copy of 16 KiB at a time.
+/// `f(in, inout, n)`: sets inout[i] = in[i] op inout[i] for n contiguous elements, like MPI_Reduce_local and LightGBM's
+/// reducers; `const std::byte* in`, `std::byte* inout`, which do not overlap and need not be aligned. If the result
+/// replaces one of its sources, f runs in place if there are two sources and it replaces the right one, or `commutes`
+/// is set, which promises that f commutes; else on copies of 16 KiB at a time.
 template <class F>
 class block_function {
  public:
@@ -171,7 +171,8 @@ class block_function {
 
   std::size_t element_bytes() const { return bytes_; }
   bool commutes() const { return commutes_; }
-  /// Shapes: `bytes` in memory and on the wire. Errors: an exception of f ends the call, and the communicator.
+  /// An element has `element_bytes` bytes in memory and on the wire. Errors: an exception of f fails the call and the
+  /// communicator.
   kolo::kernel kernel() const {
     return {.element_bytes = bytes_,
             .wire_bytes = bytes_,
@@ -182,7 +183,7 @@ class block_function {
   }
 
  private:
-  /// dst[i] = (s0[i] op s1[i]) op ...
+  /// Sets dst[i] = (s0[i] op s1[i]) op ...
   void combine(std::byte* dst, const source* s, int n, std::size_t count) const {
     if (count == 0) return;
     if (n == 1) return void(std::memmove(dst, s[0].data, count * bytes_));
@@ -190,7 +191,7 @@ class block_function {
     if (n == 2 && commutes_ && dst == s[0].data) return f_(s[1].data, dst, count);
     const bool in_place = std::any_of(s, s + n, [&](const source& one) { return one.data == dst; });
     const std::size_t some = std::max<std::size_t>(16 * 1024 / bytes_, 1);
-    thread_local std::vector<std::byte> partial;  // results of some elements, which stay in the cache
+    thread_local std::vector<std::byte> partial;  // results of `some` elements, which stay in the cache
     partial.resize(std::max(partial.size(), 2 * some * bytes_));
     for (std::size_t i = 0; i < count; i += some) {
       const auto now = std::min(some, count - i);
@@ -211,12 +212,12 @@ class block_function {
   bool commutes_;
 };
 
-/// by_kernel{kernel [, id]}           an operator of which only a kernel is known
-/// by_kernel<false>{kernel [, id]}    one that does not commute: ranks are combined in their order; a call rejects a
+/// by_kernel{kernel [, id]}           an operator that is defined by its kernel alone
+/// by_kernel<false>{kernel [, id]}    one that does not commute: combines in the order of the ranks; a call rejects a
 ///                                    kernel whose `commutes` is set
 ///
 /// The kernel, and the objects it refers to, must outlive the call.
-/// `id`: the only means by which ranks detect that they combine by different kernels; the same on all ranks.
+/// `id` must be equal on all ranks. Ranks compare it, and nothing else, to detect different kernels.
 template <bool Commutes = true>
 class by_kernel {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A wire format of fewer than 16 bits for each element: groups of neighbours, as small numbers and one scale.
+// A wire format with fewer than 16 bits per element: each group of adjacent elements is sent as small codes and one
+// scale.
 #pragma once
 
 #include <kolo/reduce/operators.hpp>
@@ -14,13 +15,13 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::reduce {
 
-/// Neighbours that share a scale, in memory format.
+/// Adjacent elements that share a scale, in memory format.
 template <class T, int N>
 struct group {
   T x[static_cast<std::size_t>(N)];
 };
 
-/// Applies op to each of them.
+/// Applies op to each element of two groups.
 template <class Op>
 struct of_groups {
   static constexpr bool commutative = is_commutative<Op>;
@@ -43,7 +44,8 @@ struct of_groups {
   Op op;
 };
 
-/// The code of the greatest element of a group, and the code nearest to a number that is not greater.
+/// `greatest_code`: the code of a group's element of largest magnitude. `code_of`: the nearest code; |x| <=
+/// greatest_code.
 template <class Code>
 inline constexpr float greatest_code = static_cast<float>(Code::greatest());
 template <>
@@ -54,18 +56,19 @@ constexpr Code code_of(float x) {
 }
 template <>
 constexpr std::int8_t code_of<std::int8_t>(float x) {
-  return static_cast<std::int8_t>(__builtin_bit_cast(std::uint32_t, x + 0x1.8p23F));  // its lowest bits: ties to even
+  return static_cast<std::int8_t>(
+      __builtin_bit_cast(std::uint32_t, x + 0x1.8p23F));  // lowest bits: x rounded, ties to even
 }
 
 }  // namespace detail::reduce
 
-/// `kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average)`: floats travel in groups of N, as N codes (`std::int8_t`,
-/// `kolo::fp8_e4m3`, `kolo::fp8_e5m2`) and a scale in bfloat16: N + 2 bytes in place of 4 N.
+/// `kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average)`: floats are sent in groups of N, as N codes
+/// (`std::int8_t`, `kolo::fp8_e4m3`, `kolo::fp8_e5m2`) and a scale in bfloat16: N + 2 bytes instead of 4 N.
 ///
-/// The greatest element of a group gets the greatest code, so the error of an element is at most 1/250 of the greatest
-/// element with int8, and 1/16 or 1/8 of the element itself with the others, or 2^-18 or 2^-32 of the greatest if that
-/// is more. Narrowing a narrowed group again changes nothing. A group with a NaN or an infinity becomes NaNs; one whose
-/// greatest element is less than some 2^-119 (e4m3: 2^-117, e5m2: 2^-110), zeros.
+/// The element of largest magnitude gets the largest code, so the error of an element is at most 1/250 of the largest
+/// magnitude with int8, and 1/16 or 1/8 of the element itself with the others, or 2^-18 or 2^-32 of the largest
+/// magnitude if that is more. Narrowing is idempotent. A group with a NaN or an infinity becomes NaNs; a group whose
+/// largest magnitude is less than about 2^-119 (e4m3: 2^-117, e5m2: 2^-110) becomes zeros.
 template <class Code, int N>
   requires std::same_as<Code, std::int8_t> || std::same_as<Code, fp8_e4m3> || std::same_as<Code, fp8_e5m2>
 struct scaled {
@@ -75,7 +78,7 @@ struct scaled {
 
   scaled() = default;
   constexpr explicit scaled(const elements& e) {
-    std::int32_t most = 0;  // the bits of positive floats, as integers, are in the order of the floats; NaNs are above
+    std::int32_t most = 0;  // as integers, the bits of positive floats have the order of the floats; NaNs are larger
     for (int i = 0; i < N; ++i) {
       const float x = e.x[i];  // nvcc's front end cannot bit_cast an array element
       const std::int32_t size = __builtin_bit_cast(std::int32_t, x) & 0x7fffffff;

@@ -21,7 +21,7 @@ namespace kolo::inline KOLO_ABI {
 /// | `bool exact` | false | any grouping gives the same bits (integers; not sums of floats) |
 /// | `T identity<T>()` | none | op(identity, x) is x |
 /// | `T finish(T x, int p) const` | none | is applied once to the combination of p ranks, also if p is 1 |
-/// | `bool divides` | false | `finish` divides by p: makes no sense on integers, and one rank leaves it out |
+/// | `bool divides` | false | `finish` divides by p: not for integers, and skipped on one rank |
 ///
 /// It is assumed to be associative, as for every reduction. T is the type of partial results: float for elements of 16
 /// bits, if the operator takes floats.
@@ -41,7 +41,7 @@ inline constexpr bool says_exact<Op> = static_cast<bool>(Op::exact);
 
 }  // namespace detail::reduce
 
-/// Whether any grouping of these elements gives the same bits: by the operator's `exact_on<T>`, or its `exact`.
+/// Whether any grouping of these elements gives the same bits: the operator's `exact_on<T>`, or else its `exact`.
 template <class Op, class T>
 inline constexpr bool is_exact = detail::reduce::says_exact<Op>;
 template <class Op, class T>
@@ -54,11 +54,11 @@ concept HasIdentity = requires {
   { Op::template identity<T>() } -> std::same_as<T>;
 };
 
-/// The element that changes nothing when it is combined with another.
+/// The identity element of Op.
 template <class Op, class T>
 requires HasIdentity<Op, T> KOLO_HOST_DEVICE constexpr T identity() { return Op::template identity<T>(); }
 
-/// The operator has a final step that takes the number of ranks: `average` divides.
+/// The operator has a final step that takes the number of ranks: `average` divides by it.
 template <class Op, class T>
 concept Finishes = requires(const Op& op, const T& x) {
   { op.finish(x, 1) } -> std::convertible_to<T>;
@@ -72,14 +72,14 @@ template <class Op>
   requires requires { Op::divides; }
 inline constexpr bool divides<Op> = static_cast<bool>(Op::divides);
 
-/// Whether it also finishes the data of a single rank: `Op::finishes_alone`, if declared; a division by 1 is left out.
+/// Whether `finish` is applied on one rank, too: `Op::finishes_alone` if declared, else unless it divides (by 1).
 template <class Op>
 inline constexpr bool finishes_alone = !divides<Op>;
 template <class Op>
   requires requires { Op::finishes_alone; }
 inline constexpr bool finishes_alone<Op> = static_cast<bool>(Op::finishes_alone);
 
-/// Whether it, or the operator that it wraps, has a `finish` that is no template, so that its author means it for every
+/// Whether the operator, or the one that it wraps, has a `finish` that is not a template: it must then fit every
 /// element.
 template <class Op>
 inline constexpr bool must_finish = requires {
@@ -109,7 +109,7 @@ template <class Op, class T>
   requires(accumulate_in_float<T>&& CombinesTwo<Op, float>)
 struct accumulator<Op, T> : std::type_identity<float> {};
 
-// Detects whether F can be called at all, even by a generic call: a second `operator()` makes the name ambiguous.
+// Detects any call operator of F, even a generic one: a second `operator()` makes the name ambiguous.
 struct some_call {
   void operator()();
 };
