@@ -33,11 +33,11 @@ struct candidate {
   const char* name = "";
   execute::schedule_ref (*schedule)(int size) = nullptr;
   bool (*takes)(int size) = nullptr;
-  execute::schedule_ref placed{};  ///< in place of both, if the nodes of the ranks are known
+  execute::schedule_ref placed{};  ///< replaces both if the nodes of the ranks are known
   bool is_ordered = false;         ///< combines in the order of the ranks
   bool is_relative = false;        ///< all ranks have the same load
   bool takes_ragged = true;        ///< parts may differ in length from rank to rank
-  int tree = 0;                    ///< candidates with equal numbers but 0 give the same bits
+  int tree = 0;                    ///< candidates with the same number give the same bits; 0: none
   bool is_native = false;          ///< no schedule: the transport's own collective
 
   constexpr execute::schedule_ref of(int size) const { return placed.at ? placed : schedule(size); }
@@ -47,7 +47,7 @@ struct candidate {
 template <class S>
 inline constexpr S stateless{};
 
-/// `Value`: the schedule, which has static storage. `Least`: the smallest number of ranks for which it can win.
+/// `Value`: the schedule, which has static storage. `Least`: the smallest number of ranks for which it is a candidate.
 template <const auto& Value, int Least = 1>
 constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
   using S = std::remove_cvref_t<decltype(Value)>;
@@ -61,7 +61,7 @@ constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragg
           tree};
 }
 
-inline constexpr int from_left = 1;  ///< the tree that adds rank after rank
+inline constexpr int from_left = 1;  ///< the tree that combines rank by rank
 
 template <int Segments>
 struct chain_of {
@@ -79,11 +79,11 @@ struct pipelined_in_16 {
   static constexpr circulant_pipelined::broadcast broadcast{};
 };
 
-/// By collective, and by whether the transport runs simple schedules as streams. If it does, the list has only
-/// algorithms that were fastest somewhere when all were measured (`bash bench/run.sh tune`): others would only cost
-/// compile time.
+/// The candidates by collective, and by whether the transport runs simple schedules as streams. With streams the list
+/// has only algorithms that were fastest for some call when all were measured (`bash bench/run.sh tune`): others would
+/// only cost compile time.
 ///
-/// `Used`: a table is instantiated where it is used, and not in every file that includes this one.
+/// `Used` delays instantiation: a file that includes this one instantiates only the tables that it uses.
 template <kind K, bool Streams, class Used = void>
 inline constexpr auto candidates_for = 0;
 
@@ -206,7 +206,7 @@ inline constexpr candidate candidates_for<kind::alltoall, false, Used>[] = {
     candidate_of<stateless<bruck::alltoall>>("bruck", 0, false),
 };
 
-/// The candidates over messages, and the transport's own collective.
+/// The candidates over messages, followed by the transport's own collective.
 template <kind K>
 inline constexpr auto candidates_beside_native = [] {
   std::array<candidate, std::size(candidates_for<K, false>) + 1> all{};

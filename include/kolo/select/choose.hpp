@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the library selects an algorithm when the caller names none: the one with the least predicted time.
+// Selects an algorithm when the caller names none: the one with the least predicted time.
 #pragma once
 
 #include <kolo/core/log.hpp>
@@ -32,10 +32,10 @@ namespace kolo::inline KOLO_ABI::detail::select {
                                    q.has_board && execute::goes_on_board(q.collective, p, q.size)));
 }
 
-inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see automatic
+inline constexpr double native_is_worth = 0.95;  ///< the part of kolo's time that it must stay below; see automatic
 
-/// The first of the fastest; only those with this tree, if one is given. Times that differ by rounding only count as
-/// equal: ranks may have been compiled for different processors.
+/// Returns the index of the fastest eligible candidate, the first of equals; with `tree`, of that tree only. Times that
+/// differ only by rounding are equal, because ranks may have been compiled for different processors.
 [[gnu::cold, gnu::noinline]] inline std::size_t fastest(std::span<const candidate> all, const selection_query& q,
                                                         const tuning& table, int tree = 0) {
   std::size_t best = all.size();
@@ -52,7 +52,7 @@ inline constexpr double native_is_worth = 0.95;  ///< of the time of ours; see a
   return best;
 }
 
-/// Whether the table fitted in this run decides: only if no bit depends on the choice.
+/// Whether the table fitted in this run is used: only if the call does not reduce, or may combine in any order.
 inline bool goes_by_fit(const selection_query& q, const tuning* fitted) {
   return fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
 }
@@ -64,12 +64,12 @@ inline const tuning& deciding(const selection_query& q, const tuning& fixed, con
                                                        const tuning& fixed, const tuning* fitted) {
   const auto best = fastest(all, q, deciding(q, fixed, fitted));
   if (!fitted || !q.leaves_bits(all[best])) return best;
-  selection_query of_one_link = q;  // all that a fit measures
+  selection_query of_one_link = q;  // a fit measures one kind of link only
   of_one_link.nodes = nullptr;
   return fastest(all, of_one_link, *fitted, all[best].tree);
 }
 
-/// In microseconds, with two decimals.
+/// Formats microseconds with two decimals.
 inline std::string in_microseconds(double seconds) {
   const auto hundredths = static_cast<unsigned long long>(seconds * 1e8 + 0.5);
   return core::text_of({hundredths / 100, hundredths % 100 < 10 ? ".0" : ".", hundredths % 100, " us"});
@@ -93,7 +93,7 @@ inline std::string in_microseconds(double seconds) {
                           q.is_eligible(c) ? in_microseconds(predicted(c, q, table)) : "does not do this call"});
 }
 
-/// Four classes per octave. The smallest length of a class represents all its lengths.
+/// Four size classes per power of two. The smallest length of a class represents all its lengths.
 constexpr unsigned size_class(std::size_t bytes) {
   const auto width = static_cast<unsigned>(std::bit_width(bytes));
   return width < 3 ? static_cast<unsigned>(bytes) : width * 4 + static_cast<unsigned>(bytes >> (width - 3) & 3);
@@ -137,7 +137,7 @@ template <Transport T>
   return q;
 }
 
-/// Selects and caches; called if the first cache entry does not have the key. One rank runs no rounds.
+/// Selects and caches; called if the first cache entry has another key. One rank runs no rounds.
 template <Transport T>
 [[gnu::cold, gnu::noinline]] const execute::resolved_call& choose_now(execute::engine<T>& e, const execute::choice& c,
                                                                       std::size_t bytes, bool is_ragged, bool converts,
@@ -159,13 +159,13 @@ template <Transport T>
   return there.how;
 }
 
-/// What the choice depends on beside the sizes. (Odd; the key of a named schedule is even.)
+/// What the choice depends on besides the sizes. (Odd; the key of a named schedule is even.)
 constexpr unsigned flags_of(const execute::choice& c) {
   return static_cast<unsigned>(c.collective) << 8 | unsigned{c.reduces_once} << 7 | unsigned{c.may_be_native} << 6 |
          unsigned{c.commutes} << 5 | static_cast<unsigned>(c.allowed.is) << 3 | 1;
 }
 
-/// How a call with a vector of `bytes` on the wire runs. Cached; never changes within a communicator.
+/// Returns how a call with a vector of `bytes` on the wire runs. Cached; constant within a communicator.
 template <Transport T>
 const execute::resolved_call& choose(execute::engine<T>& e, const execute::choice& c, std::size_t bytes, bool is_ragged,
                                      bool converts) {
@@ -176,7 +176,7 @@ const execute::resolved_call& choose(execute::engine<T>& e, const execute::choic
   return choose_now(e, c, least_of_class(length), is_ragged, converts, key);
 }
 
-/// Resolves a call that names no algorithm: `args` is otherwise complete. Returns whether it uses the transport's own
+/// Resolves a call that names no algorithm; the rest of `args` is complete. Returns whether it uses the transport's own
 /// collective.
 template <Transport T>
 bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes) {
@@ -184,7 +184,7 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
     return choose(e, c, bytes, args.send_counts, args.compute.to_wire);
   };
   const auto take = [&](const execute::resolved_call& how) {
-    ::new (&args.schedule) execute::schedule_ref(how.schedule);  // in place, as the rest of a small call
+    ::new (&args.schedule) execute::schedule_ref(how.schedule);  // in place, like the rest of a small call
     args.runs_as = how.runs_as;
     return how.is_native;
   };

@@ -27,20 +27,20 @@ struct explanation {
   std::vector<considered> candidates{};  ///< fastest first
   std::string choice{};                  ///< the algorithm
   std::string reason{};                  ///< why
-  double bound = 0;  ///< of an allreduce: seconds that none undercuts if every rank has a core; else 0
+  double bound = 0;                      ///< allreduce: least possible seconds if every rank has a core; others: 0
 
-  std::string message() const;  ///< all of it in lines, as `std::cout << explanation` prints it
+  std::string message() const;  ///< as text, a line per candidate, as `std::cout << explanation` prints it
 };
 
-/// What the choice depends on besides the length: set it as in the call.
+/// What the choice depends on besides the length; set it as in the call.
 struct explain_options {
-  bool commutes = true;  ///< whether the operator does
+  bool commutes = true;  ///< whether the operator commutes
   /// `any` for `ordered<order::any>(automatic{})`, and if the operator is exact, as on integers. With
-  /// `fixed_for_any_count`, and `by_tree` for `order::tree<L>`, the explanation states their cost.
+  /// `fixed_for_any_count`, and with `by_tree` for `order::tree<L>`, the explanation states the cost of that order.
   order allowed = order::fixed_for_size;
   bool ragged = false;    ///< whether the call has counts
-  bool converts = false;  ///< whether elements travel as another type, by `kolo::wire`
-  /// Whether the transport's own library supports these elements and this operator, and may combine. See `native`.
+  bool converts = false;  ///< whether elements are sent as another type, by `kolo::wire`
+  /// Whether the transport's own library supports these elements and this operator, and may be selected. See `native`.
   bool native = true;
 };
 
@@ -62,7 +62,7 @@ inline const char* words_for(pattern p) {
   }
 }
 
-/// Why a candidate is not eligible; null: it is.
+/// Returns why a candidate is not eligible; null if it is.
 inline const char* why_ineligible(const candidate& c, const selection_query& q, const tuning& table) {
   if (!c.is_native) {
     if (q.is_eligible(c)) return nullptr;
@@ -112,7 +112,7 @@ inline explanation explain_choice(std::span<const candidate> all, const selectio
   return e;
 }
 
-/// Adds the cost of combining every element by one tree.
+/// Adds to the reason what it costs to combine every element by one tree.
 inline void add_price(explanation& of_one_tree, const explanation& at_will) {
   const double seconds = of_one_tree.candidates.front().seconds, least = at_will.candidates.front().seconds;
   char factor[32];
@@ -179,10 +179,11 @@ Stream& operator<<(Stream& out, const explanation& e) {
   return out;
 }
 
-/// The choice of `automatic` in a call of this collective with a vector of `bytes` on the wire (of all parts together
-/// if each rank has one), on this communicator: all candidates with their predicted times, the choice and the reason.
-/// Not collective: one rank may call it alone. Prints nothing (`message()` is the text), and tables may still be named
-/// afterwards. Errors  invalid_argument: a permutation, or a point-to-point call: there is no choice.
+/// Returns what `automatic` selects in a call of this collective with a vector of `bytes` on the wire (of all parts
+/// together if each rank has one), on this communicator: all candidates with their predicted times, the choice and the
+/// reason. Not collective: one rank may call it alone. Prints nothing (`message()` returns the text), and a tuning
+/// table may still be named afterwards. Errors  invalid_argument: a permutation or a point-to-point call, which have no
+/// choice.
 template <Communicator C>
 explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();

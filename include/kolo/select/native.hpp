@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport's own collective in place of a schedule: MPI's, if the communicator is over MPI.
+// The transport's own collective instead of a schedule, such as MPI's over MPI.
 #pragma once
 
 #include <kolo/execute/collective_args.hpp>
@@ -13,25 +13,26 @@ namespace kolo::inline KOLO_ABI {
 
 /// The collective of the communication library under the communicator, as an algorithm: `kolo::allreduce(comm, x,
 /// kolo::sum, kolo::native{})`; blocking, started or planned. Over NCCL: see cuda/nccl/nccl.hpp. Over MPI
-/// (mpi/mpi.hpp): every collective; of at most 2^31 - 1 bytes; reductions of the integers and floating-point numbers of
-/// the language, with `sum product min max average bit_and bit_or bit_xor`. Anything else does not compile.
+/// (mpi/mpi.hpp): every collective of at most 2^31 - 1 bytes; reductions of the integers and floating-point numbers of
+/// the language, with `sum product min max average bit_and bit_or bit_xor`. Other element types and operators do not
+/// compile.
 ///
-/// `automatic` selects it as well, if it is predicted to be faster and no bit is at stake, nor a NaN, which `min` and
-/// `max` of kolo propagate and that library may lose. Order and bits are that library's. Unless ranks are `checked`,
-/// nothing compares their calls; and it cannot be cancelled: after a failure it may still use the buffers.
+/// `automatic` selects it as well, if it is predicted to be faster and can neither change promised bits nor lose a NaN,
+/// which `min` and `max` of kolo propagate. Order and bits are that library's. Calls are compared between ranks only if
+/// these are `checked`. It cannot be cancelled: after a failure it may still access the buffers.
 struct native {};
 
-/// Specialised for transports that have collectives of their own:
+/// Specialised for transports with collectives of their own:
 ///
 /// * `has<K, T, Op>()`: whether it supports K of elements T with Op (an operator, or `none`)
-/// * `start<K, T, Op>()`: the function that starts it and writes its ticket
-/// * `refusal(args, rank, size)`: optional: why it cannot take these views; null: it can
+/// * `start<K, T, Op>()`: returns the function that starts it and writes its ticket
+/// * `refusal(args, rank, size)`: optional: returns why it cannot take these views; null: it can
 /// * `finishes`: optional: true if it applies the operator's `finish`, such as the division of a mean
 /// * `keeps_order`: optional: true if its reductions combine in the order of the ranks, and round as kolo does
-/// * `comes_first`: optional: true if `automatic` selects it wherever possible, without known times, in whatever order
-///   it combines; see there
-/// * `is_to_be_had(transport)`: optional: false if this transport cannot use any of them, on all its ranks
-/// * `most_bytes`: optional: of a vector; 2^31 - 1 by default
+/// * `comes_first`: optional: true if `automatic` selects it wherever possible, without known times and whatever its
+///   order of combination; see `automatic`
+/// * `is_to_be_had(transport)`: optional: false if this transport, on all its ranks, cannot use any of them
+/// * `most_bytes`: optional: the longest vector; 2^31 - 1 by default
 template <class Transport>
 struct native_of {};
 
@@ -69,7 +70,7 @@ template <class Transport>
   requires requires { native_of<Transport>::most_bytes; }
 inline constexpr std::size_t most_native_bytes<Transport> = native_of<Transport>::most_bytes;
 
-/// Whether MPI and NCCL leave it unspecified that a NaN wins, as it does in kolo.
+/// Whether MPI and NCCL may lose a NaN that kolo propagates.
 template <class Op, class T>
 inline constexpr bool may_lose_nan = !std::integral<T> && (std::same_as<Op, min_t> || std::same_as<Op, max_t>);
 

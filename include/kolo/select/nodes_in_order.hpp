@@ -12,7 +12,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// `nodes`: for each rank the number of its node. Returns why two_level cannot use them, in a sentence, or nothing.
+/// `nodes`: the node number of each rank. Returns a sentence that says why two_level cannot use them, or an empty
+/// string.
 inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found) {
   std::vector<int> earlier, sizes;
   for (std::size_t r = 0; r < nodes.size(); ++r) {

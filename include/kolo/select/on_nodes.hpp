@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The automatic choice for ranks on several nodes: two-level algorithms beside the flat ones, and a prediction that
-// distinguishes messages within a node from those between nodes.
+// The automatic choice for ranks on several nodes: adds two-level algorithms to the flat ones, and predicts messages
+// within a node and between nodes separately.
 #pragma once
 
 #include <kolo/schedule/family.hpp>
@@ -19,13 +19,13 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// A transport that is near between the ranks of a node and far between nodes. `nodes()`: for each rank the number of
-/// its node, the same on all ranks.
+/// A transport with shared memory within a node and messages between nodes. `nodes()` returns the node number of each
+/// rank, the same on all ranks.
 template <class T>
 concept OnNodes = SharedMemoryTransport<T> && MessageTransport<T> && NodeAware<const T>;
 
-/// The workload of a schedule on the near transport, [0], and on the far one, [1]. Hops are those of the chain with the
-/// most far hops.
+/// The workload of a schedule within nodes, [0], and between nodes, [1]. Hops are those of the chain with the most hops
+/// between nodes.
 template <class Used = void>
 [[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes,
                                                                   const execute::schedule_ref& s, kind k,
@@ -83,8 +83,8 @@ template <class Used = void>
 /// The nodes of a communicator's ranks.
 struct node_choice {
   std::vector<int> nodes;
-  int most_local_ranks = 1;                ///< of the largest node
-  std::vector<candidate> candidates[3]{};  ///< of these three kinds, all; empty if ranks are not numbered node by node
+  int most_local_ranks = 1;                ///< ranks of the largest node
+  std::vector<candidate> candidates[3]{};  ///< allreduce, reduce_scatter, allgather; empty: ranks are not in node order
   double (*seconds)(const node_choice&, const execute::schedule_ref&, kind, std::size_t bytes,
                     const tuning& far) = nullptr;  ///< a pointer, so that a program without nodes does not link it
 
@@ -103,7 +103,7 @@ struct node_choice {
   explicit node_choice(const std::vector<int>& of) : nodes{of} {}
 };
 
-/// Together with its two_level schedules. `Used`: only programs with nodes instantiate them.
+/// A node_choice and its two_level schedules. `Used`: only programs with nodes instantiate them.
 template <class Used = void>
 struct node_schedules final : node_choice {
   template <kind K>
@@ -146,7 +146,7 @@ struct node_schedules final : node_choice {
   }
 };
 
-/// Null if there is one kind of link only.
+/// Returns null if all ranks share one kind of link.
 template <class Engine>
 [[gnu::cold, gnu::noinline]] const node_choice* nodes_under([[maybe_unused]] const Engine& e) {
   if constexpr (OnNodes<std::remove_cvref_t<decltype(e.transport)>>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms that the library selects from if the bits of an element may depend on nothing but its operands.
+// The candidates of a call in which the bits of an element must depend only on its operands.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -13,15 +13,15 @@
 
 namespace kolo::inline KOLO_ABI::detail::select {
 
-/// The members of a table give the same bits (`same_bits` with `partial_results::wider`), each of them for all of its
-/// blocks. Over all transports the members are the same; a tuning table decides only between them.
+/// The candidates of a table give the same bits (`same_bits` with `partial_results::wider`), each for all of its
+/// blocks. The tables are the same for all transports; a tuning table decides only within one.
 ///
-/// * `from_left`, for an allreduce of few ranks: rank after rank in one pass, rounded once
-/// * `neighbours_first`, for an allreduce of many, or by a tree: neighbours, then pairs of neighbours, ...
-/// * `converted`, for an allreduce whose elements travel as another type: the same; it is one block, so every operand
-///   is rounded or none
-/// * `binomial_tree`, for a reduce: the same
-/// * the others, for the collectives that they name: they have no second member
+/// * `from_left`, for an allreduce of few ranks: combines rank by rank in one pass and rounds once
+/// * `neighbours_first`, for an allreduce of many, or by a tree: adjacent ranks, then adjacent pairs, ...
+/// * `converted`, for an allreduce with a wire type: the same order; it has one block, so that either every operand is
+///   rounded or none
+/// * `binomial_tree`, for a reduce: the same order
+/// * the others, for the collective of that name: one candidate each
 ///
 /// `Used`: a table is instantiated where it is used.
 template <class Used>
@@ -45,7 +45,7 @@ struct of_one_tree {
       candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling")};
 };
 
-inline constexpr int most_from_left = 16;  ///< ranks; with more of them, p - 1 messages a round are many
+inline constexpr int most_from_left = 16;  ///< ranks; among more, p - 1 messages in a round cost too much
 
 template <class T>
 std::span<const candidate> candidates_of_one_tree(const selection_query& q) {

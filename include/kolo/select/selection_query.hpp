@@ -16,18 +16,18 @@ struct node_choice;  // select/on_nodes.hpp
 struct selection_query {
   kind collective{};
   int size = 0;
-  std::size_t bytes = 0;  ///< of the vector, of all parts together; 0 if ranks need not know
+  std::size_t bytes = 0;  ///< of the vector, all parts together; 0 if ranks do not know it
   bool commutes = true;
   bool is_ragged = false;
-  bool converts = false;    ///< elements travel as another type: each algorithm rounds at other points
+  bool converts = false;    ///< there is a wire type: each algorithm rounds at other points
   bool has_streams = true;  ///< the transport runs simple schedules as streams
   bool has_board = false;   ///< and has a board
   order allowed = order::fixed_for_size;
-  /// The transport has a collective of its own for these elements and this operator, and no bit is at stake.
+  /// The transport has its own collective for these elements and this operator, which cannot change promised bits.
   bool takes_native = false;
-  bool native_first = false;  ///< it is selected if its time is not known
+  bool native_first = false;  ///< the transport's own is selected if its time is not known
   std::size_t most_native_bytes = INT_MAX;
-  const node_choice* nodes = nullptr;  ///< if there are two kinds of links, and no fit decides
+  const node_choice* nodes = nullptr;  ///< set if there are two kinds of links and no fitted table decides
 
   bool is_eligible(const candidate& c) const {
     return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : is_supported_by(c);
@@ -40,7 +40,7 @@ struct selection_query {
   pattern runs_as(const execute::schedule_ref& s) const {
     return has_streams && !converts ? execute::classify(s, collective, size) : pattern::rounds;
   }
-  /// Whether a fitted table may decide between candidates of this tree.
+  /// Whether a fitted table may decide between the candidates of this tree.
   bool leaves_bits(const candidate& c) const { return c.tree != 0 && !converts; }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Counts the work of a schedule on its ranks, from which its time is predicted.
+// Counts the work of a schedule on its ranks, to predict its time.
 #pragma once
 
 #include <kolo/core/less_code.hpp>
@@ -33,8 +33,8 @@ template <class Length>
   return longest;
 }
 
-/// Counts for rank 0 if all ranks have the same load, else for all ranks, or for a sample of many. `on_board`: data is
-/// sent once, to all (`execute::goes_on_board`).
+/// Counts for rank 0 if all ranks have the same load, else the maximum over all ranks, or over 16 of many. `on_board`:
+/// data is sent once, to all (`execute::goes_on_board`).
 [[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
                                                          std::size_t bytes, bool is_relative, bool on_board = false) {
   constexpr int most = 16, many = 256;
