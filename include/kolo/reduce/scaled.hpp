@@ -56,8 +56,7 @@ constexpr Code code_of(float x) {
 }
 template <>
 constexpr std::int8_t code_of<std::int8_t>(float x) {
-  return static_cast<std::int8_t>(
-      __builtin_bit_cast(std::uint32_t, x + 0x1.8p23F));  // lowest bits: x rounded, ties to even
+  return static_cast<std::int8_t>(__builtin_bit_cast(std::uint32_t, x + 0x1.8p23F));  // low bits: x, ties to even
 }
 
 }  // namespace detail::reduce
