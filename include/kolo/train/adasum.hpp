@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Adaptive summation: gradients that agree are averaged and those at right angles added, tensor by tensor.
+// Adaptive summation (Adasum): averages parallel gradients and adds orthogonal ones, tensor by tensor.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -17,16 +17,17 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, in place of an average;
-/// then an optimizer's own step. Two gradients a and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so
-/// the learning rate of one rank serves any number of them.
+/// `kolo::adasum combine{comm};` once, and `combine(parameters);` after each backward pass, instead of an average; then
+/// an optimizer's own step. Two gradients a and b of a tensor become (1 - a.b / 2a.a) a + (1 - a.b / 2b.b) b, so the
+/// learning rate of one rank suits any number of ranks.
 ///
-/// Before  every rank has the gradients of the same parameters. Local parameters are left alone.
+/// Before  every rank has the gradients of the same parameters. Local parameters are left unchanged.
 /// After   every rank has the combination of all ranks' gradients, the same bits on every rank and in every run.
-/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and where p is no power of two one of n bytes more;
-///         2n bytes of memory for the largest, which stay. To make one splits the communicator as often.
-/// Order   pairs of ranks, then pairs of pairs; before that rank r takes in rank r + m, where m is the largest power of
-///         two up to p. Products are summed in double.
+/// Cost    for each tensor of n bytes ceil(lg p) rounds of n bytes, and one more if p is not a power of two; 2n bytes
+///         of memory for the largest tensor, kept between calls. Construction splits the communicator floor(lg p) + 1
+///         times.
+/// Order   rank r first combines with rank r + m, where m is the largest power of two up to p; then pairs of ranks,
+///         then pairs of pairs. Products are summed in double.
 /// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
 /// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
 template <class C>
@@ -78,7 +79,7 @@ class adasum {
   template <View V>
   void combine_pair(part& pair, const V& gradient) {
     using T = typename V::element_type;
-    using N = typename detail::reduce::divisor<T>::type;  // rounds once from here to T
+    using N = typename detail::reduce::divisor<T>::type;  // converts to T with one rounding
     if (pair.size() == 1) return;
     const std::size_t n = gradient.size();
     const std::span<T> both = scratch_for<T>(2 * n);
@@ -107,15 +108,15 @@ class adasum {
     for (std::size_t i = 0; i < a.size(); ++i) total += static_cast<double>(a[i]) * static_cast<double>(b[i]);
     return total;
   }
-  /// The factor of a vector with this square. A zero vector is at right angles to everything.
+  /// The factor of a vector with this square. A zero vector is orthogonal to every other.
   static double weight(double ab, double square) { return square == 0 ? 1 : 1 - ab / (2 * square); }
 
   C& comm_;
-  int doubling_;             ///< ranks that double; every other one is folded onto one of them
-  part folded_;              ///< with that other one, or alone
+  int doubling_;             ///< ranks of recursive doubling; every other rank is first folded onto one of them
+  part folded_;              ///< this rank with its partner in the fold, or alone
   std::vector<part> pairs_;  ///< at distance 1, 2, 4, ...
   std::vector<std::byte>
-      scratch_{};  ///< for two vectors: allocated in each step, it would come page by page from the kernel each time
+      scratch_{};  ///< two vectors; kept, because new memory costs a page fault per page in each step
 };
 
 }  // namespace kolo::inline KOLO_ABI

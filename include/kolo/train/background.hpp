@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lets a thread of the user's carry on the exchange while the backward pass runs on another.
+// Lets a thread of the user progress the exchange while another thread runs the backward pass.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -13,17 +13,19 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Where the thread that trains and a thread that exchanges hand the communicator to each other. The library makes no
+/// Passes the communicator between the training thread and a helper thread that exchanges. The library creates no
 /// thread:
 ///
 ///     kolo::background exchange;
 ///     std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};   // yours: pin it where you like
 ///     kolo::distributed_optimizer optimizer{comm, sgd{}, parameters, {.helper = &exchange}};
 ///
-/// * the first `ready` of an exchange ... the end of `synchronize`, or of the `step` that calls it: the helper: nobody
-///   else may call anything on it
-/// * an outer_optimizer: from one `step` to its next call, while a fragment is on its way
-/// * else: the thread that trains
+/// The communicator belongs to
+///
+/// * the helper from the first `ready` of an exchange to the end of `synchronize`, or of the `step` that calls it: no
+///   other thread may call anything on it
+/// * with an outer_optimizer, the helper from one `step` to the next call, while a fragment is being exchanged
+/// * the training thread otherwise
 ///
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
 /// being exchanged. `synchronize` or `step` rethrows its exceptions. It serves one optimizer at a time, and must run
@@ -55,7 +57,7 @@ class background {
     has_ended_ = true;
   }
 
-  /// The helper calls work(job) once. Until `take_back` it owns the communicator.
+  /// The helper calls work(argument) once. It owns the communicator until `take_back` returns.
   void lend(void (*work)(void*), void* argument) {
     const std::lock_guard lock{mutex_};
     work_ = work;
@@ -63,7 +65,7 @@ class background {
     is_taken_ = false;
     changed_.notify_all();
   }
-  /// Waits until that call has returned, and throws what it threw. Errors: `timeout` if no helper has begun within
+  /// Waits until that call has returned, and rethrows its exception. Errors: `timeout` if no helper starts it within
   /// `timeout`.
   void take_back(std::chrono::nanoseconds timeout) {
     std::unique_lock lock{mutex_};
@@ -78,13 +80,14 @@ class background {
     if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
   }
 
-  /// For the two threads while the communicator is lent: checks `condition` again after every `change`.
+  /// For both threads while the communicator is lent: waits for `condition`, which is checked again after every
+  /// `change`.
   template <class Condition>
   void wait_until(Condition condition) {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, condition);
   }
-  /// The same, with a time limit; whether the condition holds.
+  /// The same, with a time limit; returns whether the condition holds.
   template <class Condition>
   bool wait_for(std::chrono::nanoseconds longest, Condition condition) {
     std::unique_lock lock{mutex_};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Decides which gradients are exchanged together, and in which order: once, before the first step, and alike on every
-// rank.
+// Plans which gradients are exchanged together, and in which order: once, before the first step, equally on every rank.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -16,29 +15,29 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Buckets in the order in which they are exchanged. A bucket is a view of its gradients, where they lie; `is_packed`
-/// where packing them was measured to be faster.
+/// Buckets in the order of their exchange. A bucket is a view of its gradients in place; or packed (`is_packed`), where
+/// that was measured to be faster.
 struct bucket_plan {
-  /// One bucket: which parameters, how many elements, of how many bytes each.
+  /// A bucket: its parameters, the number of elements, the bytes of each.
   struct one {
-    std::vector<std::size_t> parameters{};  ///< by index, in the order in which they stand in the bucket
+    std::vector<std::size_t> parameters{};  ///< by index, in their order in the bucket
     std::size_t elements = 0;               ///< of all its gradients
     std::size_t element_bytes = 1;          ///< of one
-    std::size_t range = 0;                  ///< of `mixed_parameters`: which of its ranges
-    bool is_packed = false;  ///< gradients of this rank are copied together to travel, being many and tiny
+    std::size_t range = 0;                  ///< the index of its range in `mixed_parameters`
+    bool is_packed = false;                 ///< this rank copies its gradients, many and tiny, into one buffer
   };
   std::vector<one> buckets{};        ///< the first is exchanged first
   std::vector<std::string> names{};  ///< of all parameters
-  std::size_t cap_bytes = 0;         ///< that was asked for, or chosen
+  std::size_t cap_bytes = 0;         ///< requested or chosen
 
-  std::string message() const;  ///< the buckets in lines, as `std::cout << plan` has them
+  std::string message() const;  ///< as text, a line per bucket, as `std::cout << plan` prints it
 };
 
 namespace detail::train {
 
-/// Rules that decide where the gradients' buckets end.
+/// Rules for the boundaries of buckets.
 struct bucket_rules {
-  std::size_t cap_bytes = 0;                       ///< no bucket is longer, but for a tensor that alone is
+  std::size_t cap_bytes = 0;                       ///< the longest bucket, except for a single longer tensor
   std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
 };
 
@@ -48,7 +47,7 @@ struct planned_tensor {
   std::size_t elements = not_planned, element_bytes = 1, range = 0;
 };
 
-/// Which group each parameter is in; `not_planned`: none.
+/// Returns the group of each parameter; `not_planned`: none.
 [[gnu::cold]] inline std::vector<std::size_t> groups_of(std::span<const planned_tensor> tensors,
                                                         const bucket_rules& rules) {
   std::vector<std::size_t> group_of(tensors.size(), not_planned);
@@ -64,10 +63,10 @@ struct planned_tensor {
   return group_of;
 }
 
-/// Last first, since the backward pass knows the last layer's gradients first. A new bucket begins where the cap would
-/// be passed, and where the elements are of another type. A group is a bucket by itself, in the place of the parameter
-/// of it that comes first. Errors: `invalid_argument` for a group that names no parameter, one that is not planned or
-/// in a group already, or two element types.
+/// Plans from the last parameter to the first, since the backward pass completes the last layer's gradients first. A
+/// new bucket begins where the cap would be exceeded or the element type changes. A group is one bucket, at the
+/// position of its first member in that order. Errors: `invalid_argument` for a group that names no parameter, one that
+/// is not planned or in a group already, or two element types.
 [[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
   const std::vector<std::size_t> group_of = groups_of(tensors, rules);
   bucket_plan plan{.cap_bytes = rules.cap_bytes};
@@ -89,9 +88,10 @@ struct planned_tensor {
   return plan;
 }
 
-/// The least power of two, from 1 MiB on, whose predicted time per byte is at most 10 % above that of the best length,
-/// up to the length of all gradients. So bucketing costs less than a tenth even where the backward pass hides nothing.
-/// Uses the table that also chooses the algorithm, so it is alike on every rank, and in every run on this transport.
+/// Returns the least power of two, at least 1 MiB, whose predicted time per byte is at most 10 % above that of the best
+/// length, up to the length of all gradients. So bucketing costs less than a tenth even if the backward pass hides
+/// nothing. Uses the table that also selects the algorithm, so the result is the same on every rank and in every run on
+/// this transport.
 template <kind K, Transport T>
 [[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, std::size_t all_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;
@@ -116,7 +116,7 @@ template <kind K, Transport T>
   return cap;
 }
 
-/// A number that ranks compare: it differs where ranks add different values, or in a different order.
+/// A hash that ranks compare: it differs if ranks add different values, or add them in a different order.
 struct digest {
   std::uint64_t value;
 
@@ -126,7 +126,7 @@ struct digest {
   }
 };
 
-/// Identifies a plan: ranks with different plans have different numbers.
+/// The hash of a plan: ranks with different plans have different hashes.
 [[gnu::cold]] inline digest digest_of(const bucket_plan& plan) {
   digest of{plan.buckets.size()};
   for (const auto& b : plan.buckets) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tells the calls of one optimizer from those of another on the same communicator.
+// Distinguishes the calls of several optimizers on one communicator.
 #pragma once
 
 #include <kolo/execute/engine.hpp>
@@ -8,9 +8,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// While it lives, calls that start belong to the optimizer of this number. Calls of two optimizers may look alike, so
-/// their numbers enter the history: ranks that step them in different orders do not match, nor ranks at different
-/// steps.
+/// Calls that start during its lifetime belong to the optimizer with this number. Calls of two optimizers may look
+/// alike, so number and step are hashed into the call history: ranks that step optimizers in different orders, or that
+/// are at different steps, do not match.
 template <Transport T>
 class calls_of {
  public:

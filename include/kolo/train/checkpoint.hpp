@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Saves the values of all parameters in one file, and reads them back: a save that fails leaves the previous file as it
-// was.
+// Saves the values of all parameters in one file, and loads them; a save that fails leaves the previous file unchanged.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -24,12 +23,12 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-/// Of 16 bytes both; of 0.1 the second.
+/// The 16 bytes at the head of a file; version 0.1 wrote the second.
 inline constexpr std::string_view checkpoint_mark = "kolo checkpoint2", old_checkpoint_mark = "kolo checkpoint\n";
 
 struct dense_values {
   std::span<std::byte> bytes;
-  int digits;  ///< of an element, binary ones: 24 of a float, 8 of a bfloat16, 0 where numeric_limits does not know
+  int digits;  ///< binary digits of an element: float 24, bfloat16 8, without numeric_limits 0
 };
 
 template <class Range>
@@ -47,7 +46,8 @@ std::vector<dense_values> dense_values_of(Range& parameters) {
   return all;
 }
 
-/// The numbers between mark and values: how many tensors, the bytes of each, and the digits, which 0.1 did not write.
+/// The numbers between mark and values: how many tensors, the bytes of each, and the digits, which version 0.1 did not
+/// write.
 inline std::vector<std::uint64_t> checkpoint_head(std::span<const dense_values> tensors, std::string_view mark) {
   std::vector<std::uint64_t> numbers{tensors.size()};
   for (const auto& t : tensors) numbers.push_back(t.bytes.size());
@@ -58,9 +58,9 @@ inline std::vector<std::uint64_t> checkpoint_head(std::span<const dense_values> 
 
 }  // namespace detail::train
 
-/// Writes `path` anew: 16 bytes "kolo checkpoint2", then as 64-bit numbers how many parameters, the bytes of each, and
-/// how many binary digits its elements have, then the values one after another, all in this machine's byte order. One
-/// rank is enough: see `on_root`. Errors: those of `replace_file`.
+/// Replaces the file `path`: 16 bytes "kolo checkpoint2", then as 64-bit numbers how many parameters, the bytes of
+/// each, and how many binary digits its elements have, then the values in order, all in this machine's byte order. Not
+/// collective: one rank is enough, see `on_root`. Errors: those of `replace_file`.
 template <AnyParameters Range>
 void save_checkpoint(const std::string& path, Range&& parameters) {
   const auto tensors = detail::train::dense_values_of(parameters);
@@ -72,8 +72,8 @@ void save_checkpoint(const std::string& path, Range&& parameters) {
 }
 
 /// Sets the values to what `save_checkpoint` wrote for parameters of the same number, sizes and elements.
-/// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then as they
-/// were, unless the disk failed in the middle.
+/// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then
+/// unchanged, unless the disk failed during the read.
 template <AnyParameters Range>
 void load_checkpoint(const std::string& path, Range&& parameters) {
   const auto refuse = [&](errc code, const std::string& reason) { throw error{code, reason + ": " + path}; };

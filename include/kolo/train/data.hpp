@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// This rank's part of a data set: equally many items for every rank, so that no rank waits for a step that another
-// never takes.
+// This rank's part of a data set: equally many items on every rank, so that no rank waits for a step that another rank
+// does not take.
 #pragma once
 
 #include <kolo/train/leaves.hpp>
@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Samples, or batches of them, that are counted and numbered: containers, spans, or a type of one's own.
+/// Samples, or batches of them, with a size and an index: containers, spans, or a user's type.
 template <class D>
 concept Dataset = requires(const D& d, std::size_t i) {
   { std::size(d) } -> std::convertible_to<std::size_t>;
@@ -24,20 +24,20 @@ concept Dataset = requires(const D& d, std::size_t i) {
 
 /// How the last n mod p of n items are treated.
 enum class remainder {
-  /// they are left out: floor(n/p) items on every rank. Shuffle between the epochs, and they are others each time
+  /// left out: floor(n/p) items on every rank. Shuffle between epochs, so that other items are left out each time
   drop,
-  pad,  ///< the first items come again: ceil(n/p) on every rank
-  /// the first ranks have one item more: every item once, so that steps must be agreed (`agreed_steps`) or ranks join
+  pad,  ///< the first items are repeated: ceil(n/p) on every rank
+  /// the first ranks have one item more, so every item is used once; agree on steps (`agreed_steps`), or let ranks join
   exact
 };
 
-/// Items rank, rank + p, rank + 2p, ... of n. So step k takes items kp to kp + p - 1 whichever rank has which:
-/// with batches of B/p samples, the samples of the k-th global batch of B are the same for every p that divides B.
+/// Items rank, rank + p, rank + 2p, ... of n: step k of all ranks takes items kp to kp + p - 1. With batches of B/p
+/// samples, the samples of the k-th global batch of B are the same for every p that divides B.
 ///
-/// By leaves: step k takes items kL to kL + L - 1, and of them each rank its leaves, one after the other. So the items
-/// of a step are the same for every p <= L. Errors: `invalid_argument` where p is more.
+/// By leaves: step k takes items kL to kL + L - 1, and each rank its leaves of them, in order. So the items of a step
+/// are the same for every p <= L. Errors: `invalid_argument` if p > L.
 ///
-/// `Data` is a reference when the data set outlives the shard, and otherwise the data set itself.
+/// `Data` is a reference for an lvalue, which must outlive the shard; an rvalue is stored.
 template <class Data>
 class sharded {
  public:
@@ -57,19 +57,19 @@ class sharded {
                       std::to_string(size) + " ranks"};
   }
 
-  /// How many items this rank has.
+  /// The number of this rank's items.
   std::size_t size() const {
     const std::size_t n = std::size(data_), left = n % all_of_step_;
     const bool one_more = rest_ == remainder::pad ? left > 0 : rest_ == remainder::exact && of_step_.first < left;
     return n / all_of_step_ * of_step_.count + (one_more ? 1 : 0);
   }
-  bool empty() const { return size() == 0; }  ///< has this rank none?
+  bool empty() const { return size() == 0; }  ///< whether this rank has no items
   decltype(auto) operator[](std::size_t i) const {
     const std::size_t item = i / of_step_.count * all_of_step_ + of_step_.first + i % of_step_.count;
     return data()[rest_ == remainder::pad ? item % std::size(data_) : item];
   }
 
-  /// Goes over the items of this rank.
+  /// Iterates over this rank's items.
   class iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -90,8 +90,8 @@ class sharded {
     std::size_t index_ = 0;
   };
 
-  iterator begin() const { return {this, 0}; }     ///< of this rank's items
-  iterator end() const { return {this, size()}; }  ///< one past the last of them
+  iterator begin() const { return {this, 0}; }     ///< this rank's first item
+  iterator end() const { return {this, size()}; }  ///< one past its last item
 
  private:
   const std::remove_reference_t<Data>& data() const { return data_; }
@@ -102,9 +102,9 @@ class sharded {
   remainder rest_;
 };
 
-/// This rank's items of a data set that every rank sees whole and in the same order. Communicates nothing. `how` is a
-/// `remainder`, or `leaves`: then the items are the leaves, and every step has that number, as an optimizer with
-/// `{.leaves = 8}` expects.
+/// Returns this rank's items of a data set that every rank can read whole and in the same order. Does not communicate.
+/// `how` is a `remainder`, or `leaves`: then the items are the leaves, and every step has that number, as an optimizer
+/// with `{.leaves = 8}` expects.
 template <class Data, class Comm, class How = remainder>
 auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
   static_assert(Dataset<std::remove_reference_t<Data>>,
@@ -112,8 +112,8 @@ auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
   return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), how};
 }
 
-/// A seed for each rank and purpose (an epoch, a layer...): far apart, however near the arguments are, and the same in
-/// every run.
+/// Returns a seed for a rank and a purpose (an epoch, a layer): well separated even for adjacent arguments, and the
+/// same in every run.
 constexpr std::uint64_t seed_for(std::uint64_t seed, int rank, std::uint64_t purpose = 0) {
   std::uint64_t x = seed;
   for (const std::uint64_t part : {static_cast<std::uint64_t>(rank), purpose}) {  // Vigna's splitmix64, once for each

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An optimizer whose every step uses the gradients averaged over all ranks: wrap the one that a plain training loop
-// has.
+// A data-parallel optimizer: averages the gradients over all ranks before each step of the wrapped optimizer.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -16,11 +15,11 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::train {
 
-/// Gradients of a bucket: where they lie, and, if runs are so short that this is faster, as they travel.
+/// Gradients of a bucket, in place; and a packed copy for the exchange, if runs are so short that packing is faster.
 ///
-/// Measured on two cores over shared memory and MPICH, 2 and 4 ranks, time of packed against view: 1000 tensors of 4
-/// to 64 bytes 0.3 to 0.8, of 64 to 1024 bytes (544 on average) 0.5 to 0.95; 300 of 1 KiB each 1.1 to 1.3; 100 of 4
-/// to 32 KiB 1.1 to 1.9 over shared memory.
+/// Time packed / time in place, measured on two cores over shared memory and MPICH, 2 and 4 ranks: 1000 tensors of 4 to
+/// 64 bytes 0.3 to 0.8, of 64 to 1024 bytes (544 on average) 0.5 to 0.95; 300 of 1 KiB each 1.1 to 1.3; 100 of 4 to 32
+/// KiB 1.1 to 1.9 over shared memory.
 template <class T>
 struct packed_bucket {
   static constexpr std::size_t long_run_bytes = 640;
@@ -50,41 +49,41 @@ struct packed_bucket {
 
 /// distributed_optimizer optimizer{comm, inner, parameters [, op] [, algorithm] [, options]};
 ///
-/// Op is `average`, unless said otherwise: `sum`, `wire<bfloat16>(average)`, `predivide(average, 8)`... Gradients are
-/// exchanged where they lie, in buckets (train/buckets.hpp), without a copy but where they are many and tiny, and
-/// without an allocation after the first step (but for those with `.rows`). Ranks that begin with equal parameters keep
-/// equal parameters, bit for bit; buckets, and with them the last bits, may be others on another transport, unless
-/// `bucket_bytes` is said.
+/// Op defaults to `average`; others are `sum`, `wire<bfloat16>(average)`, `predivide(average, 8)`. Gradients are
+/// exchanged in buckets (train/buckets.hpp), in place except for buckets of many tiny tensors, which are packed.
+/// Nothing is allocated after the first step, except for gradients with `.rows`. Ranks that start with equal parameters
+/// keep bitwise equal parameters. Another transport may plan other buckets, and so give other last bits, unless
+/// `bucket_bytes` is set.
 ///
 ///     backward(model, batch);  // or while it runs: optimizer.ready(i) as soon as gradient i is complete
 ///     optimizer.step();        // or: optimizer.synchronize(); clip_by_global_norm(parameters, 1.0); optimizer.step();
 ///
 /// | member | what it does |
 /// |---|---|
-/// | `bool step()` | exchanges what is not exchanged, and updates; false: more passes are to come |
-/// | `void ready(std::size_t i)` | gradient i is complete: its bucket is exchanged when all of it is |
-/// | `void progress()` | carries on what was started; never waits |
-/// | `void synchronize()` | waits until all gradients are exchanged, and updates nothing |
-/// | `void skip_step()` | after synchronize, in place of step, on all ranks: updates nothing |
-/// | `std::size_t join()` | this rank has no more data: takes part until the others have none; returns these steps |
-/// | `leaves()`, `void leaf(int)` | with options.leaves: this rank's; what comes after each, and then one step() |
-/// | `void zero_gradients()` | not between a backward pass and its step |
-/// | `Optimizer& inner()` | the wrapped optimizer, to set its learning rate, say |
-/// | `const bucket_plan& buckets()` | what is exchanged together; can be printed |
-/// | `const overlap_report& overlap()` | how much of the last exchange was hidden |
+/// | `bool step()` | exchanges the gradients not exchanged yet, and updates; false: more passes of this step follow |
+/// | `void ready(std::size_t i)` | gradient i is complete: its bucket is exchanged when all of its gradients are |
+/// | `void progress()` | progresses started exchanges; never waits |
+/// | `void synchronize()` | waits until all gradients are exchanged; updates nothing |
+/// | `void skip_step()` | after synchronize, instead of step, on all ranks: updates nothing |
+/// | `std::size_t join()` | this rank has no more data: takes part in steps until no rank has any; returns their number |
+/// | `leaves()`, `void leaf(int)` | with options.leaves: its micro-batches; call it after each, then step() once |
+/// | `void zero_gradients()` | sets all gradients to zero; not between a backward pass and its step |
+/// | `Optimizer& inner()` | the wrapped optimizer, for example to set its learning rate |
+/// | `const bucket_plan& buckets()` | the buckets; can be printed |
+/// | `const overlap_report& overlap()` | how much of the last exchange was hidden by computation |
 ///
 /// Before: all ranks construct it together, for parameters of the same number, order and sizes; communicator and
-/// tensors outlive it and stay in their places. Several on one communicator take their steps in one order. `Range` is a
-/// reference when the parameters outlive it, and otherwise the parameters themselves. With `passes` = k, step() is
-/// called after each backward pass, the gradients add up in place (nobody zeroes them), and every k-th call exchanges
-/// and updates; where op divides, it is their mean. Between the first `ready` of an exchange and its end the
-/// communicator is the optimizer's. Errors: `mismatch` where ranks plan different buckets, step different
-/// optimizers, or skip a step alone; `invalid_argument`, on the others `mismatch`, for what is refused when it is made:
-/// parameters that share elements, a gradient that is longer or shorter than its value, options that make no sense;
-/// `invalid_argument`, on the others `peer_failed`, for `ready` twice, `step` while some gradient is not ready,
-/// gradients zeroed between `ready` or `synchronize` and the step, a parameter that has changed its shape, place or
-/// kind (`.local`, `.rows`); those of `kolo::allreduce`. What the wrapped optimizer throws comes out of step(), which
-/// is over then: what it has updated before stays updated.
+/// tensors must outlive it and keep their addresses. All ranks step several optimizers on one communicator in the same
+/// order. `Range` is a reference for an lvalue, which must outlive the optimizer; an rvalue is stored. With `passes` =
+/// k, step() is called after each backward pass, gradients accumulate in place (do not zero them), and every k-th call
+/// exchanges and updates; if op divides, it averages over the passes, too. Between the first `ready` of an exchange and
+/// its end only the optimizer may use the communicator. Errors: `mismatch` if ranks plan different buckets, step
+/// different optimizers, or if one skips a step alone; at construction `invalid_argument`, on the other ranks
+/// `mismatch`, for parameters that share elements, a gradient whose length differs from its value's, and invalid
+/// options; `invalid_argument`, on the other ranks `peer_failed`, for `ready` twice, `step` before every gradient is
+/// ready, gradients zeroed between `ready` or `synchronize` and the step, a parameter whose shape, address or kind
+/// (`.local`, `.rows`) has changed; those of `kolo::allreduce`. step() rethrows exceptions of the wrapped optimizer and
+/// ends the step; parameters updated before stay updated.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training over slow links: ranks take steps by themselves, and average their progress every few steps.
+// Training over slow links (DiLoCo, local SGD): ranks take local steps, and average their progress every few steps.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -21,45 +21,45 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// When an outer optimizer exchanges what, and what becomes of it. The same on every rank.
+/// Options of an outer optimizer. They must be equal on every rank.
 struct outer_options {
-  int every = 1;      ///< steps from one exchange of a parameter to its next
-  int fragments = 1;  ///< equal parts of all elements, each exchanged at steps of its own, to share a slow link evenly
-  int delay = 0;      ///< steps that go on while a fragment is on its way; 0: step() waits for it
-  /// What arrives is merged: value = blend * value + (1 - blend) * outer value. 0: the outer value, and the steps of
-  /// the delay are lost
+  int every = 1;      ///< steps between two exchanges of a parameter
+  int fragments = 1;  ///< equal parts of all elements, exchanged at different steps to even the load of a link
+  int delay = 0;      ///< local steps during the exchange of a fragment; 0: step() waits for it
+  /// Merge: value = blend * value + (1 - blend) * outer value. 0: the outer value replaces it, and the steps of the
+  /// delay are lost
   double blend = 0;
-  background* helper = nullptr;  ///< carries exchanges on between steps (train/background.hpp)
+  background* helper = nullptr;  ///< progresses exchanges between steps (train/background.hpp)
 };
 
 /// outer_optimizer outer{comm, update::nesterov{...}, parameters [, op] [, algorithm] [, options]};
 ///
-/// For links so slow that gradients cannot cross them in every step. Each rank has an optimizer of its own, and calls
+/// For links too slow to exchange gradients in every step. Each rank has its own inner optimizer, and calls
 ///
 ///     inner.step(i, p.value, p.gradient);  // for each parameter, with this rank's gradients
 ///     outer.step();
 ///
-/// A rank that skips a step of the inner optimizer, whose gradients have overflowed, calls outer.step() all the same.
+/// A rank that skips a step of the inner optimizer, because its gradients have overflowed, still calls outer.step().
 ///
-/// The outer optimizer has values of its own, the same bits on every rank. At every `every`-th step it starts to
-/// average what ranks have learned since the last time, the outer value minus the value now; `delay` steps later its
-/// rule updates the outer values with that as the gradient, and they are merged into the model (`blend`). The f-th of
-/// `fragments` = F equal parts of all elements is exchanged every / F steps after the one before; a tensor may lie in
-/// several. Op is `average` unless said otherwise; `wire<bfloat16>(average)` halves the bytes.
+/// The outer optimizer keeps its own values, bitwise equal on every rank. At every `every`-th step it starts to average
+/// the ranks' pseudo-gradients: the outer value minus the rank's value. `delay` steps later its rule updates the outer
+/// values with the averaged pseudo-gradient, and merges them into the model (`blend`). Of the F = `fragments` equal
+/// parts of all elements each is exchanged every / F steps after the one before; a tensor may span several. Op defaults
+/// to `average`; `wire<bfloat16>(average)` halves the bytes.
 ///
 /// Before  all ranks construct it together, with equal values (`broadcast_parameters`), and take equally many steps.
-///         Rule and op are the same on all of them, and are not compared. A checkpoint is loaded after that, on all
-///         ranks of the same step: the values (`load_checkpoint`) and this optimizer's state (`load_state`); values
-///         alone are not enough. Communicator and tensors outlive it and stay in their places. Gradients are not looked
-///         at, local parameters not exchanged. With a helper nobody else calls anything on the communicator while a
-///         fragment is on its way, from one step() to the next.
-/// After   finish(): every rank has the outer values. Else values differ from rank to rank by its own steps.
-/// Cost    of parameters of n bytes: an allreduce of n / F bytes where a fragment is due, n / `every` bytes a step in
-///         the mean. Memory: 2n and the rule's states.
-/// Errors  mismatch, when it is made: ranks differ in options, parameters, or the values that they begin with; when a
-///         state is read, that of other parameters; at the next exchange, ranks that read states of different steps.
-///         invalid_argument: options that make no sense, parameters that share elements. And those of
-///         `kolo::allreduce`, from whichever call notices them.
+///         Rule and op must be equal on all ranks; they are not compared. To resume, all ranks then load a checkpoint
+///         of the same step: the values (`load_checkpoint`) and this optimizer's state (`load_state`); values alone are
+///         not enough. Communicator and tensors must outlive it and keep their addresses. Gradients are not read, and
+///         local parameters not exchanged. With a helper nothing else may use the communicator from one step() to the
+///         next while a fragment is being exchanged.
+/// After   finish(): every rank has the outer values. Otherwise values differ between ranks by their local steps.
+/// Cost    for parameters of n bytes: an allreduce of n / F bytes when a fragment is due, on average n / `every` bytes
+///         per step. Memory: 2n and the rule's states.
+/// Errors  mismatch: at construction, ranks differ in options, parameters or initial values; when a state is read, it
+///         is of other parameters; at the next exchange, ranks have read states of different steps. invalid_argument:
+///         invalid options, parameters that share elements. Those of `kolo::allreduce`, from the call that detects
+///         them.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
@@ -97,7 +97,7 @@ class outer_optimizer {
     }
   }
 
-  /// After a step of the inner optimizer. True: a fragment was merged.
+  /// Call it after each step of the inner optimizer. Returns true if a fragment was merged.
   bool step() {
     take_back();
     ++steps_;
@@ -112,8 +112,8 @@ class outer_optimizer {
     return merges;
   }
 
-  /// Collective, for example after the last step: exchanges the rest, and every rank has the outer values. A round that
-  /// this cuts short gets a whole outer step. A second call does nothing.
+  /// Collective, for example after the last step: exchanges the remaining fragments, after which every rank has the
+  /// outer values. A round of fewer than `every` steps gets a whole outer step. A second call does nothing.
   void finish() {
     take_back();
     for (std::size_t f = 0; f < rounds_.size(); ++f)
@@ -124,11 +124,11 @@ class outer_optimizer {
     }
   }
 
-  Rule& rule() { return rule_; }         ///< the outer one
-  long steps() const { return steps_; }  ///< of the inner optimizer
+  Rule& rule() { return rule_; }         ///< the outer optimizer's rule
+  long steps() const { return steps_; }  ///< local steps so far
 
-  /// See `broadcast_object`; with a helper, only while no fragment is being exchanged. Waits for fragments being
-  /// exchanged.
+  /// See `broadcast_object`, which with a helper requires that no fragment is being exchanged. Waits for exchanges in
+  /// progress.
   template <class Archive>
   void serialise(Archive& archive) {
     take_back();
@@ -148,8 +148,8 @@ class outer_optimizer {
   }
 
  private:
-  struct round {                                  ///< of a fragment
-    long count = 0, begun = 0, is_under_way = 0;  ///< how many; the step of the last; it is not merged yet
+  struct round {                                  ///< exchanges of a fragment
+    long count = 0, begun = 0, is_under_way = 0;  ///< number; step of the last one; whether it is not merged yet
   };
 
   static void check(const outer_options& o) {
@@ -160,7 +160,7 @@ class outer_optimizer {
     if (!(o.blend >= 0 && o.blend < 1))
       throw error{errc::invalid_argument, "options.blend is at least 0, and less than 1, where nothing is learned"};
   }
-  /// Of each range of parameters all fragments.
+  /// Makes the parts: for each range of parameters all fragments.
   void make_parts(std::remove_reference_t<Range>& parameters) {
     const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
     local.refuse_shared_values();
@@ -180,7 +180,7 @@ class outer_optimizer {
     requests_.resize(parts_.size());
   }
 
-  /// Ranks that differ would not meet again, and no rank would notice.
+  /// Compares the ranks: values of ranks that differ would diverge, and no call would detect it.
   void compare() {
     detail::train::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
     mine.add(options_.every, options_.fragments, options_.delay);
@@ -192,7 +192,7 @@ class outer_optimizer {
     number_ = ++comm_.engine()->owners;
   }
 
-  /// f(index, part) for the fragment's part of each range of parameters that has one.
+  /// Calls f(index, part) for the fragment's part of each range of parameters that has one.
   template <class F>
   void each_part(std::size_t fragment, F f) {
     for (std::size_t i = fragment; i < parts_.size(); i += rounds_.size())
@@ -205,7 +205,7 @@ class outer_optimizer {
   }
 
   void start(std::size_t f) {
-    if (rounds_[f].is_under_way) arrive(f, options_.blend);  // after a state of other options, or by finish
+    if (rounds_[f].is_under_way) arrive(f, options_.blend);  // if a state of other options was read, or in finish
     rounds_[f] = {rounds_[f].count + 1, steps_, 1};
     const detail::train::calls_of mine{*comm_.engine(), number_, steps_};
     each_part(f, [&](std::size_t i, auto& p) {
@@ -217,7 +217,7 @@ class outer_optimizer {
   }
   void arrive(std::size_t f, double blend) {
     each_part(f, [&](std::size_t i, auto&) { requests_[i] ? requests_[i]->wait() : void(); });
-    rounds_[f].is_under_way = 0;  // also where the rule throws
+    rounds_[f].is_under_way = 0;  // also if the rule throws
     each_part(f, [&](std::size_t, auto& p) {
       p.update(rule_, rounds_[f].count);
       p.merge(blend);
@@ -231,7 +231,7 @@ class outer_optimizer {
     is_called_off_ = false;
     if (is_lent_) options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
   }
-  /// On the helper, until all has arrived or the next call takes them back.
+  /// Runs on the helper until all exchanges have ended or the next call takes them back.
   void carry_on() {
     constexpr std::chrono::microseconds between_polls{100};
     const auto has_ended = [](auto& r) { return !r || r->test(); };
@@ -253,7 +253,7 @@ class outer_optimizer {
   std::vector<part> parts_{};
   std::vector<std::optional<request<typename Comm::transport_type>>> requests_{};
   std::vector<round> rounds_{};
-  std::uint32_t number_ = 0;  ///< of what exchanges on this communicator
+  std::uint32_t number_ = 0;  ///< of this optimizer on its communicator
   long steps_ = 0;
   bool is_lent_ = false, is_called_off_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The training layer's two concepts, of a model's parameters and of an optimizer; it requires nothing else of them.
+// The training layer's two concepts, of a model's parameters and of an optimizer: all that it requires of them.
 #pragma once
 
 #include <kolo/view/view.hpp>
@@ -21,17 +21,18 @@ template <class R>
 using item_of = decltype(*std::begin(std::declval<R&>()));
 }  // namespace detail::train
 
-/// A tensor of the model and its gradient, `.value` and `.gradient`: views of one element type, or what is one already.
+/// A tensor of the model, `.value`, and its gradient, `.gradient`: views, or objects that convert to views, of one
+/// element type.
 ///
-/// | law    | says |
-/// |--------|------|
-/// | paired | as many elements in `.gradient` as in `.value`: each is the derivative by the value in its place |
-/// | stays  | both lie where they lie for as long as an optimizer of this library knows them |
-/// | once   | no two share an element: a tensor that several layers use is one parameter |
+/// | law    | meaning |
+/// |--------|---------|
+/// | paired | `.gradient` has as many elements as `.value`: each is the derivative by the value at the same index |
+/// | stays  | both keep their addresses as long as an optimizer of this library uses them |
+/// | once   | no two parameters share an element: a tensor that several layers use is one parameter |
 ///
-/// It may say more: `.name`, text for messages; `.local`, true where each rank keeps a gradient and a value of its own,
-/// so that nothing is exchanged; `.rows`, a `kolo::row_list*`, not null where most rows of the gradient are zero and
-/// only the others need to travel. `.local`, and whether `.rows` is null, are settled when an optimizer is made.
+/// Optional members: `.name`, text for messages; `.local`, true if each rank has its own value and gradient, which are
+/// not exchanged; `.rows`, a `kolo::row_list*`, not null if most rows of the gradient are zero and only the others are
+/// sent. `.local`, and whether `.rows` is null, must not change after an optimizer is constructed.
 template <class P>
 concept Parameter = requires(P& p) {
   requires WritableViewLike<decltype((p.value))>;
@@ -39,8 +40,8 @@ concept Parameter = requires(P& p) {
   requires std::same_as<view_element_t<decltype((p.value))>, view_element_t<decltype((p.gradient))>>;
 };
 
-/// Which rows of a gradient of rows x width elements may be other than zero: set by the backward pass, in any order,
-/// also more than once. After an exchange: those of all ranks, ascending, each once.
+/// Lists the rows of a gradient of rows x width elements that may be nonzero. The backward pass sets it, in any order
+/// and with repetitions. After an exchange: the rows of all ranks, ascending, each once.
 struct row_list {
   std::size_t width = 1;
   std::vector<std::size_t> touched{};
@@ -53,15 +54,15 @@ concept Parameters = requires(R& r) {
   requires Parameter<std::remove_reference_t<detail::train::item_of<R>>>;
 };
 
-/// Parameters of several element types, a range for each: `kolo::mixed_parameters{floats, doubles}`. They are numbered
-/// through. Optimizers, `clip_by_global_norm`, `broadcast_parameters` and checkpoints take them as they take one range.
-/// `Range` is a reference when the parameters outlive it, and otherwise the parameters themselves.
+/// Parameters of several element types, a range for each: `kolo::mixed_parameters{floats, doubles}`. Indices run
+/// through all ranges. Optimizers, `clip_by_global_norm`, `broadcast_parameters` and checkpoints take them like one
+/// range. `Range` is a reference for an lvalue, which must outlive this object; an rvalue is stored.
 template <Parameters... Range>
 class mixed_parameters {
  public:
   explicit mixed_parameters(Range&&... ranges) : ranges_{std::forward<Range>(ranges)...} {}
 
-  /// f(range) for each.
+  /// Calls f(range) for each range.
   template <class F>
   void each_range(F f) {
     std::apply([&](auto&... range) { (f(range), ...); }, ranges_);
@@ -91,7 +92,7 @@ void each_range(R& parameters, F f) {
   if constexpr (is_mixed<std::remove_cv_t<R>>) parameters.each_range(f);
   else f(parameters);
 }
-/// f(index, parameter) for each.
+/// Calls f(index, parameter) for each parameter.
 template <class R, class F>
 void each_parameter(R& parameters, F f) {
   std::size_t i = 0;
@@ -99,13 +100,13 @@ void each_parameter(R& parameters, F f) {
     for (auto&& p : range) f(i++, p);
   });
 }
-/// f(parameter) for the one of this index, if there is one.
+/// Calls f(parameter) for the parameter with this index, if there is one.
 template <class R, class F>
 void with_parameter(R& parameters, std::size_t index, F f) {
   each_range(parameters, [&](auto& range) {
     const auto n = static_cast<std::size_t>(std::distance(std::begin(range), std::end(range)));
     if (index < n) f(*std::next(std::begin(range), static_cast<std::ptrdiff_t>(index)));
-    index -= n;  // too much where it was found
+    index -= n;  // wraps around after the parameter was found
   });
 }
 
@@ -126,13 +127,13 @@ template <class O, class... R>
 inline constexpr bool updates_all<O, std::tuple<R...>> = (Updates<O, R> && ...);
 }  // namespace detail::train
 
-/// Updates one parameter at a time: `step(index, value, gradient)`. The index numbers the parameters from 0, so that
-/// momentum and the like can be kept for each.
+/// Updates one parameter per call: `step(index, value, gradient)`. `index` numbers the parameters from 0, so that the
+/// optimizer can keep state, such as momentum, for each.
 template <class O, class R>
 concept OptimizerFor =
     detail::train::updates_all<O, typename detail::train::ranges_of<std::remove_reference_t<R>>::type>;
 
-/// The views of all values.
+/// Returns the views of all values.
 template <Parameters R>
 auto values_of(R&& parameters) {
   std::vector<view_of<decltype((std::declval<detail::train::item_of<R>>().value))>> views;
@@ -140,7 +141,7 @@ auto values_of(R&& parameters) {
   return views;
 }
 
-/// The views of all gradients.
+/// Returns the views of all gradients.
 template <Parameters R>
 auto gradients_of(R&& parameters) {
   std::vector<view_of<decltype((std::declval<detail::train::item_of<R>>().gradient))>> views;
