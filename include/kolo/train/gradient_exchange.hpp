@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Base of the replicated and the sharded optimizer: the exchange of buckets, ranks that join, and the checks of misuse.
+// Base of the replicated and the sharded optimizer: the exchange of buckets, joined ranks, and the checks of misuse.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -39,16 +39,16 @@ struct for_elements<Each, std::tuple<R...>> {
 template <template <class> class Each, class Range>
 using per_element = typename for_elements<Each, typename ranges_of<std::remove_reference_t<Range>>::type>::type;
 
-/// `Self` is the optimizer. It has, for bucket b:
+/// `Self` is the derived optimizer. It has, for bucket b:
 ///
-/// * `begin_step()`: from here on a `step()` exchanges the gradients that have not been exchanged yet
+/// * `begin_step()`: called before a `step()` exchanges the gradients that have not been exchanged yet
 /// * `pack(b)`: called before each `start(b)`, after each of the bucket's gradients was prepared
 /// * `start(b)`: returns a request for the exchange, a collective of kind K
-/// * `arrived(b, factor)`: the exchange has ended; the gradients must still be multiplied by `factor`
+/// * `arrived(b, factor)`: called when the exchange has ended; the gradients must still be multiplied by `factor`
 /// * `arrived_by_leaves(b, sums)`: the same with `options.leaves`
-/// * `update_early(b)`: after that, in a `step()` only: the bucket's parameters may be updated now
-/// * `update()`: all buckets have arrived; updates the parameters that are not updated yet
-/// * `drop()`: all buckets have arrived; nothing is updated
+/// * `update_early(b)`: called after that, only in a `step()`: the bucket's parameters may be updated now
+/// * `update()`: called when all buckets are exchanged; updates the parameters that are not updated yet
+/// * `drop()`: called when all buckets are exchanged and nothing is updated
 template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
 class gradient_exchange {
   static_assert(AnyParameters<Range>,
@@ -87,8 +87,8 @@ class gradient_exchange {
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
 
-  /// The backward pass has completed gradient `index` and does not touch it any more until the step is over. A bucket's
-  /// exchange starts when all of its gradients are complete and the buckets before it have started.
+  /// Call it when the backward pass has completed gradient `index`, which it must not access again before the step
+  /// ends. A bucket's exchange starts when all of its gradients are complete and the buckets before it have started.
   void ready(std::size_t index) {
     demand(local_.refuses_ready(parameters_, index, queue_));
     local_.mark_ready(index);
@@ -96,11 +96,10 @@ class gradient_exchange {
     else local_.mark(index);
   }
 
-  /// Progresses started exchanges; never waits. Calling it is optional: `ready` progresses them too, and so does a
-  /// helper.
+  /// Progresses started exchanges; never waits. Calling it is optional: `ready` and a helper progress them, too.
   void progress() { queue_.progress(); }
 
-  /// Waits until all gradients are exchanged, and updates nothing: for work between the two, such as clipping.
+  /// Waits until all gradients are exchanged, and updates nothing: for work before the update, such as clipping.
   void synchronize() {
     if (!local_.is_last_pass())
       refuse(
@@ -109,9 +108,8 @@ class gradient_exchange {
     exchange([](std::size_t) {});
   }
 
-  /// After a backward pass. Exchanges the gradients, unless `synchronize` has just done so, updates every parameter and
-  /// returns true. Returns false, without doing anything, while more backward passes of the step are to come.
-  /// Where the exchange of rows throws, the step is given up: the next backward pass begins another.
+  /// Call it after each backward pass. Exchanges the gradients, unless `synchronize` has done so, updates every
+  /// parameter and returns true. Returns false and does nothing if more backward passes of the step follow.
   bool step() {
     if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
       refuse("step comes after the last of this rank's leaves()");
@@ -121,22 +119,22 @@ class gradient_exchange {
     return true;
   }
 
-  /// After `synchronize`, in place of `step`, on all ranks: updates nothing and counts no step, for example when
-  /// gradients of a scaled loss have overflowed. Ranks decide by a value that is equal on all of them: the norm that
-  /// clipping returns. Also clears the residual of error feedback: it belongs to these gradients, and to a scale that
-  /// changes now.
+  /// Call it after `synchronize`, instead of `step`, on all ranks: updates nothing and counts no step, for example when
+  /// gradients of a scaled loss have overflowed. All ranks must decide by an equal value, such as the norm that
+  /// clipping returns. Also clears the residual of error feedback, which belongs to these gradients and their loss
+  /// scale.
   void skip_step() {
     if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
     give_up_step();
   }
 
-  /// With options.leaves: the micro-batches of a step that this rank computes, in this order.
+  /// With options.leaves: returns the micro-batches of a step that this rank computes, in this order.
   std::vector<int> leaves() const {
     std::vector<int> own;
     for (std::size_t i = 0; i < own_leaves().count; ++i) own.push_back(static_cast<int>(own_leaves().first + i));
     return own;
   }
-  /// Called after the backward pass of each leaf; then one step() follows (without leaves, step() follows each pass).
+  /// Call it after the backward pass of each leaf, then step() once. (Without leaves, step() follows each pass.)
   void leaf() {
     if (leaves_given_ == 0 && local_.has_passed()) refuse("leaf comes after each leaf of a step, or step() does");
     if (leaves_given_ == own_leaves().count)
@@ -144,7 +142,7 @@ class gradient_exchange {
                                  : "a leaf needs options.leaves");
     if (++leaves_given_ < own_leaves().count) end_pass();
   }
-  /// The same, for the leaf of this number, which comes next.
+  /// The same, and checks that `number` is the next leaf.
   void leaf(int number) {
     if (const extent own = own_leaves();
         leaves_given_ < own.count && number != static_cast<int>(own.first + leaves_given_))
@@ -152,14 +150,14 @@ class gradient_exchange {
     leaf();
   }
 
-  /// This rank has no more data: takes part in the others' steps until they have none either; its local parameters stay
-  /// as they are. Returns how many steps these were. All ranks call it at the end of an epoch, and all return together,
-  /// with the same parameters. Before: no backward pass is under way, and the last step is complete.
+  /// This rank has no more data: takes part in the steps of the others until no rank has data; its local parameters do
+  /// not change. Returns the number of these steps. All ranks call it at the end of an epoch, and all return together,
+  /// with the same parameters. Before: no backward pass has begun, and the last step is complete.
   std::size_t join() {
     return join_by([this] { exchange_and_update(); });
   }
-  /// The same where the other ranks do something between `synchronize` and `step` (clip, set a learning rate, skip the
-  /// step): between() does that here.
+  /// The same if the other ranks work between `synchronize` and `step` (clip, set a learning rate, skip the step):
+  /// calls between(), which does that on this rank.
   template <class F>
   std::size_t join(F between) {
     return join_by([&] {
@@ -168,7 +166,7 @@ class gradient_exchange {
       if (local_.is_exchanged()) update_all();
     });
   }
-  /// Fills all gradients with zeros; not between a backward pass and its step.
+  /// Sets all gradients to zero; not between a backward pass and its step.
   void zero_gradients() {
     if (queue_.is_begun() || local_.has_begun())
       refuse("gradients were to be zeroed between the backward pass and the step");
@@ -208,13 +206,13 @@ class gradient_exchange {
   bucket_plan plan_;
   bool has_data_ = true;
   std::vector<per_element<leaf_sums, Range>> leaf_sums_{};          ///< of each bucket; none without options.leaves
-  std::vector<request<typename Comm::transport_type>> gathered_{};  ///< whole gradients, gathered after those
+  std::vector<request<typename Comm::transport_type>> gathered_{};  ///< allgathers of whole gradients, after the sums
 
  private:
   friend queue;
   Self& self() { return static_cast<Self&>(*this); }
 
-  /// The options that must be equal on all ranks, as one number, which they compare with the plan.
+  /// The options that must be equal on all ranks, as one number, which is compared together with the plan.
   static std::uint64_t packed_options(const optimizer_options& o) {
     return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs) +
            (static_cast<std::uint64_t>(o.leaves) << 32);
@@ -225,8 +223,8 @@ class gradient_exchange {
   extent own_leaves() const {
     return options_.leaves > 0 ? kolo::leaves{options_.leaves}.of(comm_.rank(), comm_.size()) : extent{};
   }
-  /// Ends a backward pass; whether more of this step are to come.
-  bool end_pass() {
+  /// Ends a backward pass; returns whether more passes of this step follow.
+  bool ends_pass() {
     demand(local_.refuses_pass());
     if (!local_.end_pass()) return false;
     if (!leaf_sums_.empty()) take_leaves(), local_.zero(parameters_);
@@ -252,12 +250,12 @@ class gradient_exchange {
     for (const auto& b : plan_.buckets)
       local_.with_tensors(b.range, b.parameters, [&]([[maybe_unused]] auto index, const auto&, const auto& gradients) {
         using T = typename std::remove_cvref_t<decltype(gradients)>::element_type;
-        if constexpr (!has_wire<Op>)  // which is refused: passes_of
+        if constexpr (!has_wire<Op>)  // passes_of refuses it
           leaf_sums_.emplace_back(std::in_place_index<index>, gradients, kolo::leaves{options_.leaves}, comm_.rank(),
                                   comm_.size(), make_kernel<T>(local_.op()));
       });
   }
-  /// At the end of a leaf that is not this rank's last. The next one may add to its gradients, or replace them.
+  /// Called at the end of each leaf except this rank's last. The next leaf may add to its gradients, or replace them.
   void take_leaves() {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) prepare(b);
   }
@@ -273,17 +271,8 @@ class gradient_exchange {
     });
     for (auto& g : gathered_) g.wait();
     local_.prepare_others();
-    const auto end_join = [&] {
-      if (std::exchange(joins_begun_, false)) join_->wait();  // all parameters may be local: no bucket waits
-    };
-    try {
-      each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
-    } catch (...) {
-      if (!comm_.transport().failed()) end_join();
-      give_up_step();  // the other gradients are averages already: another step must not average them again
-      throw;
-    }
-    end_join();
+    each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
+    if (std::exchange(joins_begun_, false)) join_->wait();  // if all are local, no bucket waits for it
     local_.mark_exchanged();
   }
   template <class P>
@@ -302,7 +291,7 @@ class gradient_exchange {
     }
     update_all();
   }
-  /// Ends the step also where the wrapped optimizer throws: the next step starts anew.
+  /// Ends the step even if the wrapped optimizer throws, so that the next step starts from the beginning.
   void update_all() {
     const struct at_end {
       gradient_exchange& self;
@@ -315,7 +304,7 @@ class gradient_exchange {
     leaves_given_ = 0;
   }
 
-  /// `take_part` in each step of the ranks that have data.
+  /// Calls take_part() in each step of the ranks that have data.
   template <class F>
   std::size_t join_by(F take_part) {
     if (options_.inputs == uneven::refused)
@@ -335,7 +324,7 @@ class gradient_exchange {
     }
   }
 
-  /// Counts the ranks that have data: a small operation before the first bucket.
+  /// Starts an allreduce of 8 bytes, before the first bucket, that counts the ranks with data.
   void prepare_join() {
     if (options_.inputs == uneven::refused || joins_begun_) return;
     active_ = has_data_ ? 1 : 0;
@@ -343,7 +332,7 @@ class gradient_exchange {
     if (join_) join_->restart();
     else join_.emplace(start_allreduce(comm_, counted_, sum));
   }
-  /// The factor that is still to be applied where a mean is over the ranks that have data.
+  /// Returns the factor that makes a mean over all ranks one over the ranks that have data, where that is wanted.
   double left_to_multiply() {
     if (!joins_begun_ || !reduce::divides<Op> || options_.inputs != uneven::by_those_left) return 1;
     join_->wait();
@@ -352,12 +341,12 @@ class gradient_exchange {
 
   std::uint64_t active_ = 0;  ///< ranks that have data
   std::span<std::uint64_t> counted_{&active_, 1};
-  std::size_t leaves_given_ = 0;  ///< by leaf(), in this step
+  std::size_t leaves_given_ = 0;  ///< calls of leaf() in this step
   bool joins_begun_ = false;
   std::optional<request<wire_type>> join_{};
 
  protected:
-  queue queue_;  ///< its owner calls `end` before anything else goes
+  queue queue_;  ///< the derived class calls `end` before any member is destroyed
 };
 
 }  // namespace detail::train

@@ -21,7 +21,7 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-/// x *= factor, in float where elements have 16 bits.
+/// Sets x *= factor, in float for 16-bit elements.
 template <View V>
 void scale(const V& view, double factor) {
   using T = typename V::element_type;
@@ -42,8 +42,8 @@ bool is_all_zero(const V& view) {
   return true;
 }
 
-/// Rounds every element to the wire's type, and keeps the residual for the next time. A residual that is not finite is
-/// dropped: it would stay for ever.
+/// Adds the residual to every element, rounds to the wire type, and keeps the new residual. A residual that is not
+/// finite is dropped, since it would never vanish.
 template <class Wire, View V, class T>
 void round_with_feedback(const V& view, std::vector<T>& residuals) {
   residuals.resize(view.size());
@@ -58,7 +58,7 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
   });
 }
 
-/// A number that grows with the magnitude of the element that is furthest from 0, or not a number.
+/// The largest magnitude, as an integer in the order of the magnitudes; a NaN is larger than every number.
 template <View V>
 std::uint64_t largest_magnitude(const V& view) {
   std::uint64_t largest = 0;
@@ -69,13 +69,13 @@ std::uint64_t largest_magnitude(const V& view) {
   return largest;
 }
 
-/// The root of a sum of squares, whose bits depend neither on the order in which numbers are added nor on the ranks
-/// that do it: sums of integers. Of up to 2^32 numbers; a square that is less than 2^-96 of the largest counts as none.
+/// The root of a sum of squares, in integers, so that its bits depend neither on the order of summation nor on the
+/// ranks that add. For up to 2^32 numbers; a square that is less than 2^-96 of the largest counts as 0.
 class norm_of {
  public:
   static constexpr std::size_t words = 3;
 
-  /// The scale of all numbers.
+  /// `largest_magnitude` is the scale of all numbers.
   explicit norm_of(std::uint64_t largest_magnitude) : largest_{std::bit_cast<double>(largest_magnitude)} {
     if (std::isfinite(largest_)) std::frexp(largest_, &exponent_);
     exponent_ = std::max(exponent_, -1000);
@@ -102,7 +102,7 @@ class norm_of {
     carry();
   }
 
-  /// To be added up over the ranks.
+  /// To be summed over the ranks.
   std::span<std::uint64_t, words> sum() { return sum_; }
 
   double root() {
@@ -122,11 +122,11 @@ class norm_of {
   std::array<std::uint64_t, words> sum_{};
 };
 
-/// The factor for all gradients that brings their norm to at most `limit`. A norm that is not a number stays visible.
+/// Returns the factor that reduces the norm to at most `limit`; 1 for a NaN, which so stays visible.
 inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }
 
-/// As clip_by_global_norm: each(f) calls f(gradient) for all gradients of this rank, and over_ranks(numbers, op)
-/// combines numbers over the ranks that have other gradients.
+/// The body of clip_by_global_norm: each(f) calls f(gradient) for all gradients of this rank, and over_ranks(numbers,
+/// op) combines numbers over the ranks that have other gradients.
 template <class Each, class Combine>
 double clip(Each each, double limit, Combine over_ranks) {
   if (!(limit > 0))
@@ -145,12 +145,12 @@ double clip(Each each, double limit, Combine over_ranks) {
 
 }  // namespace detail::train
 
-/// Scales all gradients so that the root of the sum of all their squares is at most `limit`; returns what it was, of
-/// the same bits as that of a sharded optimizer, whatever the number of ranks.
-/// Between `synchronize` and `step` every rank has the same gradients, so every rank finds the same norm; but of a
-/// sharded optimizer, which has a member of this name, only its own slices. Local parameters, which may differ, do not
-/// count and stay. Errors: `invalid_argument`, before anything is touched, for a limit that is not greater than 0: it
-/// would make all gradients zero.
+/// Scales all gradients so that the root of the sum of all their squares is at most `limit`. Returns that root before
+/// scaling, with the same bits as a sharded optimizer, on any number of ranks. Between `synchronize` and `step` every
+/// rank has the same gradients, and so computes the same norm; a rank of a sharded optimizer has only its own slices,
+/// and calls that optimizer's member of this name. Local parameters, which may differ, neither count nor change.
+/// Errors: `invalid_argument`, before any gradient changes, for a limit that is not greater than 0, which would zero
+/// all gradients.
 template <AnyParameters Range>
 double clip_by_global_norm(Range&& parameters, double limit) {
   const auto each = [&](auto f) {

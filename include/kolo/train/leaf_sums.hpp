@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A bucket of gradients, micro-batch by micro-batch: combined by one tree over all of a step, on any number of ranks.
+// Combines a bucket of gradients over all micro-batches of a step by one tree, on any number of ranks.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -18,12 +18,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// Each rank brings the subtrees that its leaves make, cut into a block for each rank; each rank combines all blocks
-/// that are its own, in the order of the leaves, and finishes them once. So nothing is combined but by the tree.
+/// Each rank combines its leaves into subtrees, and sends block r of each to rank r. Each rank combines the blocks that
+/// it receives in the order of the leaves, and finishes them once. So all results follow the tree.
 template <class T>
 class leaf_sums {
  public:
-  /// `k` is the operator's, which outlives this.
+  /// `k`: the kernel of the operator, which must outlive this object.
   leaf_sums(bucket<T> gradients, const leaves& all, int rank, int ranks, const kernel& k)
       : gradients_{std::move(gradients)}, kernel_{k}, own_{all.of(rank, ranks)}, number_{all.number} {
     const subtrees_of mine{own_};
@@ -46,10 +46,10 @@ class leaf_sums {
     received_.resize(subtrees_ * m_);
     sent_.emplace(parts);
   }
-  leaf_sums(const leaf_sums&) = delete;  // its views point into it
+  leaf_sums(const leaf_sums&) = delete;  // its views refer to its members
   leaf_sums(leaf_sums&&) = default;
 
-  /// The gradients now hold this rank's next leaf.
+  /// Combines this rank's next leaf, which the gradients now hold.
   void take() {
     const std::size_t fresh = known_.size();
     join(known_, {own_.first + taken_++, 1, fresh}, [&](std::size_t left, std::size_t right) {
@@ -60,18 +60,18 @@ class leaf_sums {
       each_run([&](std::span<T> run, std::size_t i) { std::copy(run.begin(), run.end(), row(fresh) + i); });
   }
 
-  /// Forgets what has been taken.
+  /// Discards the leaves taken so far.
   void drop() { known_.clear(), taken_ = 0; }
 
-  /// All leaves of this rank have been taken.
+  /// Starts the exchange, after all leaves of this rank have been taken.
   template <class Comm>
   auto start(Comm& comm) {
     return start_alltoall(comm, *sent_, received_, send_counts_, receive_counts_);
   }
 
-  /// After it: this rank's block, which the next `start` overwrites.
+  /// After the exchange: combines and returns this rank's block, which the next `start` overwrites.
   std::span<T> combine_block() {
-    constexpr std::size_t some = 1024;  // elements, of which all blocks stay in the cache
+    constexpr std::size_t some = 1024;  // elements of all blocks, which stay in the cache
     for (std::size_t i = 0; i < m_; i += some) {
       const std::size_t count = std::min(some, m_ - i);
       for (const auto& [left, right] : merges_) combine(block_of(left) + i, block_of(right) + i, count);
@@ -81,7 +81,7 @@ class leaf_sums {
     return {received_.data(), m_};
   }
 
-  /// The blocks of all ranks become the gradients.
+  /// Starts to gather the blocks of all ranks into the gradients.
   template <class Comm>
   auto start_gather(Comm& comm) {
     return start_allgather(comm, std::span<T>{received_.data(), m_}, gradients_, blocks_);
@@ -110,7 +110,7 @@ class leaf_sums {
   kernel kernel_;
   extent own_;
   int number_;
-  std::size_t n_ = 0, m_ = 0, taken_ = 0, subtrees_ = 0;  ///< elements; of this rank's block; leaves; of all ranks
+  std::size_t n_ = 0, m_ = 0, taken_ = 0, subtrees_ = 0;  ///< elements; in this rank's block; leaves; of all ranks
   std::vector<T> rows_{}, received_{};                    ///< (kept subtrees, n), (subtrees, m)
   std::vector<subtree> known_{};
   std::vector<std::pair<std::size_t, std::size_t>> merges_{};

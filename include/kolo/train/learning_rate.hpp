@@ -6,13 +6,13 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The rate for `ranks` ranks, whose batches form one larger batch: the rate of one times `ranks`, at most `most`.
+/// The linear scaling rule: the rate of one rank times `ranks`, at most `most`.
 constexpr float by_size(float rate_of_one, int ranks, float most = 3.4e38f) {
   const float rate = rate_of_one * static_cast<float>(ranks);
   return rate < most ? rate : most;
 }
 
-/// From `from` at step 0 to `to` at step `steps` and ever after: (from - to) (1 - step/steps)^power + to.
+/// From `from` at step 0 to `to` at step `steps` and later: (from - to) (1 - step/steps)^power + to.
 struct polynomial_decay {
   float from = 0;
   float to = 0;
@@ -40,8 +40,8 @@ struct step_decay {
   }
 };
 
-/// A straight line from `from` to where `then` begins, over `steps` steps; after them `then`, counted from there.
-/// `Rate` is any callable from a step to a float, of this file or your own.
+/// Linear from `from` to then(0) over `steps` steps; after them `then`, whose steps count from there. `Rate` is any
+/// callable from a step to a float, of this file or a user's.
 template <class Rate>
 struct warm_up {
   float from = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A batch as a fixed number of micro-batches, the leaves of one tree: which rank computes which, and which two partial
-// results are combined.
+// Splits a batch into a fixed number of micro-batches, the leaves of one tree: which rank computes which, and which two
+// partial results are combined.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -13,17 +13,17 @@
 namespace kolo::inline KOLO_ABI {
 
 /// The micro-batches of every step, `leaves{8}`, numbered from 0: a power of two, independent of the number of ranks,
-/// which may not be larger. One balanced tree combines their results, neighbours first.
+/// and not less than that. One balanced tree combines their results, adjacent ones first.
 struct leaves {
   int number;  ///< of leaves in a step, over all ranks
 
-  /// The leaves that this rank computes: neighbours.
+  /// The leaves that this rank computes, which are adjacent.
   constexpr extent of(int rank, int ranks) const { return block(static_cast<std::size_t>(number), ranks, rank); }
 };
 
 namespace detail::train {
 
-/// The same. Errors: `invalid_argument` for leaves that one tree does not combine, or of which a rank has none.
+/// Returns `all`. Errors: `invalid_argument` if the number is not a power of two, or less than the number of ranks.
 inline const leaves& checked(const leaves& all, int ranks) {
   if (all.number < ranks || (all.number & (all.number - 1)) != 0)
     throw error{errc::invalid_argument,
@@ -32,13 +32,13 @@ inline const leaves& checked(const leaves& all, int ranks) {
   return all;
 }
 
-/// The combined result of leaves first ... first + count - 1, a whole subtree, and where it is kept.
+/// The combined result of leaves first ... first + count - 1, a whole subtree, and the index where it is kept.
 struct subtree {
   std::size_t first = 0, count = 1, at = 0;
 };
 
-/// The next subtree of the tree joins those that are known, as one is added to a binary number: merge(left, right)
-/// combines what is kept at two places, at the first of them, as long as the two make a larger subtree.
+/// Adds the next subtree to the known ones, like 1 to a binary number: while the last two make a larger subtree,
+/// merge(left, right) combines the results kept at these indices, at the first of them.
 template <class F>
 constexpr void join(std::vector<subtree>& known, subtree next, F merge) {
   while (!known.empty() && known.back().count == next.count && next.first % (2 * next.count) != 0) {
@@ -49,8 +49,8 @@ constexpr void join(std::vector<subtree>& known, subtree next, F merge) {
   known.push_back(next);
 }
 
-/// A rank's leaves, one after the other: the subtrees that they make, kept at 0, 1, ..., and the most that are kept
-/// meanwhile: at most log2(L) of L leaves on one rank, and fewer than twice as many on one of several.
+/// The subtrees that a rank's leaves make in order, kept at 0, 1, ..., and the most that are kept at a time: at most
+/// log2(L) of L leaves on one rank, and fewer than twice as many on one of several.
 struct subtrees_of {
   explicit subtrees_of(const extent& own) {
     for (std::size_t leaf = own.first; leaf < own.first + own.count; ++leaf) {

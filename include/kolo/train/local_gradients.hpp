@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One rank's gradients, as an optimizer of this library sees them: where they lie, which backward passes are done, and
-// checks of misuse.
+// One rank's gradients in an optimizer of this library: their views, the state of the backward passes, and the checks
+// of misuse.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
@@ -25,14 +25,14 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
-/// collective/scaled.hpp
+/// Defined in collective/scaled.hpp.
 template <class Wire, View V>
 void round_groups_with_feedback(const V& view, std::vector<float>& residuals);
 }  // namespace detail::collective
 
 namespace detail::train {
 
-/// Collective: whether all ranks have this number.
+/// Collective: returns whether all ranks have the same number.
 template <class Comm>
 [[gnu::cold]] bool are_alike(Comm& comm, std::uint64_t number) {
   std::uint64_t both[] = {number, ~number};
@@ -41,8 +41,8 @@ template <class Comm>
   return both[0] == ~both[1];
 }
 
-/// Runs a check that only this rank may fail, before all ranks compare: that comparison tells the others that ranks
-/// differ.
+/// Runs a check that may fail on this rank alone, before all ranks compare. A rank that fails takes part in the
+/// comparison, by which the others find that ranks differ.
 template <class Comm, class F>
 [[gnu::cold]] auto check_before_comparison(Comm& comm, F check) {
   try {
@@ -53,13 +53,13 @@ template <class Comm, class F>
   }
 }
 
-/// Functions named `refuses_...` return a sentence that describes the error; nothing if there is none.
+/// Functions named `refuses_...` return a sentence that describes the error, or nothing.
 template <class Range, class Op>
 class local_gradients {
   using range = std::remove_reference_t<Range>;
 
  public:
-  /// `are_leaves`: passes do not add up in place, and ranks may make unequally many.
+  /// `are_leaves`: passes do not accumulate in place, and ranks may have different numbers of them.
   local_gradients(range& parameters, Op op, int ranks, int passes, bool are_leaves, bool feedback)
       : op_{std::move(op)},
         passes_{passes},
@@ -89,12 +89,12 @@ class local_gradients {
   std::size_t size() const { return tensors_.size(); }
   const any_tensor& tensor(std::size_t i) const { return *tensors_[i]; }
 
-  /// Errors: `invalid_argument` where parameters share elements, which would be exchanged, and updated, more than once.
+  /// Errors: `invalid_argument` if parameters share elements, which would be exchanged and updated more than once.
   void refuse_shared_gradients() const { refuse_shared(&any_tensor::add_gradient); }
   void refuse_shared_values() const { refuse_shared(&any_tensor::add_value); }
 
-  /// Collective: throws on all ranks where they plan different buckets, pass different numbers, have different
-  /// gradients with rows, or multiply by different factors.
+  /// Collective: plans the buckets. Throws on all ranks if they plan different buckets, pass different numbers, have
+  /// different gradients with rows, or multiply by different factors.
   template <kind K, class Comm>
   bucket_plan plan(Comm& comm, bucket_rules rules, std::uint64_t callers_number) const {
     std::vector<planned_tensor> planned;
@@ -123,8 +123,8 @@ class local_gradients {
     return made;
   }
 
-  /// f(index, values, gradients): the tensors of these numbers, all of range `k`, as a bucket of their values and one
-  /// of their gradients. `index` is k as std::integral_constant.
+  /// Calls f(index, values, gradients) with a bucket of the values and a bucket of the gradients of the tensors
+  /// `which`, all of range `k`. `index` is k as std::integral_constant.
   template <class F>
   void with_tensors(std::size_t k, const std::vector<std::size_t>& which, F f) const {
     using ranges = typename ranges_of<range>::type;
@@ -178,7 +178,7 @@ class local_gradients {
     return {};
   }
 
-  /// Called just before gradient i is exchanged, or a leaf's is added to the sums.
+  /// Called just before gradient i is exchanged, or its leaf is added to the sums.
   refusal prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
     if (had_numbers_[i] && t.is_all_zero())
@@ -187,7 +187,7 @@ class local_gradients {
     if (keeps_rest_) t.round();
     return {};
   }
-  /// The gradients of bucket b, which are prepared: the same rounding of a wire format with scales.
+  /// Rounds the prepared gradients of bucket b with error feedback, for a wire format with scales.
   template <View V>
   void prepare_groups([[maybe_unused]] std::size_t b, [[maybe_unused]] const V& gradients) {
     if constexpr (has_wire_of_groups<Op>) {
@@ -196,7 +196,7 @@ class local_gradients {
       collective::round_groups_with_feedback<typename Op::wire_element>(gradients, rests_[b]);
     }
   }
-  /// The same of gradients that are not in buckets: exchanged as rows, or not at all.
+  /// Scales gradients that are not in buckets: exchanged as rows, or not at all.
   void prepare_others() {
     const double own = 1.0 / (reduce::divides<Op> ? passes_ : 1);
     for (const auto& t : tensors_)
@@ -211,14 +211,14 @@ class local_gradients {
       if (!marks_[i] && !tensor(i).is_local) return not_ready(i);
     return {};
   }
-  bool has_passed() const { return pass_ > 0; }  ///< in this step
+  bool has_passed() const { return pass_ > 0; }  ///< a pass of this step has ended
   bool is_last_pass() const { return pass_ + 1 >= passes_; }
   bool is_exchanged() const { return is_exchanged_; }
-  bool has_begun() const {  ///< passes that add up
+  bool has_begun() const {  ///< a pass before the last has begun
     return pass_ > 0 || std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
   }
-  /// Called at the end of a backward pass; whether more are to come.
-  bool end_pass() {
+  /// Called at the end of a backward pass; returns whether more follow.
+  bool ends_pass() {
     if (is_last_pass()) return false;
     ++pass_;
     marks_.assign(marks_.size(), 0);
@@ -251,7 +251,7 @@ class local_gradients {
   }
 
  private:
-  /// Intervals first, and runs only of those that overlap: a run may be one element.
+  /// Compares intervals first, and runs only of those that overlap: a run may be one element.
   void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t, bool) const) const {
     std::vector<memory_of> all, runs;
     for (std::size_t i = 0; i < size(); ++i)
@@ -281,9 +281,9 @@ class local_gradients {
   std::vector<std::unique_ptr<any_tensor>> tensors_{};
   int passes_, pass_ = 0;
   bool are_leaves_;
-  double before_;                            ///< what a gradient is multiplied by before it is exchanged
+  double before_;                            ///< the factor of a gradient before its exchange
   bool keeps_rest_;                          ///< error feedback
-  std::vector<std::vector<float>> rests_{};  ///< of a wire format with scales: of each bucket
+  std::vector<std::vector<float>> rests_{};  ///< residuals of each bucket, for a wire format with scales
   std::vector<char> marks_{};                ///< ready, in a pass that is not the last
   std::vector<char> had_numbers_{};          ///< not all zero when it was ready
   bool is_exchanged_ = false, has_numbers_ = false, uses_ready_ = false;

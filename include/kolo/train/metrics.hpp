@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers over all ranks: averages of their measurements, moments of their samples, steps that all can take.
+// Numbers over all ranks: means of metrics, moments of samples, the steps that every rank can take.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -13,15 +13,15 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Every metric becomes its mean over the ranks, on every rank: one operation for all metrics. Means over samples stay
-/// right when every rank has the same number of samples.
+/// Replaces every metric by its mean over the ranks, on every rank, in one allreduce. Means over samples stay right
+/// only if every rank has the same number of samples.
 template <class Comm>
 void average_metrics(Comm& comm, std::span<double> metrics) {
   kolo::allreduce(comm, metrics, average);
 }
 
-/// The same where this rank's means are over `samples` samples, which may be 0: means over all ranks' samples (not a
-/// number where no rank has any).
+/// The same for means over this rank's `samples` samples, which may be 0: results are means over all ranks' samples
+/// (NaN if no rank has any).
 template <class Comm>
 void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples) {
   std::vector<double> sums(metrics.begin(), metrics.end());
@@ -31,8 +31,8 @@ void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples)
   for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] = sums[i] / sums.back();
 }
 
-/// The mean of each metric over all leaves of a step, the same bits on any number of ranks. Before: what this rank's
-/// leaves have, one leaf after the other (leaves, metrics). Errors: `invalid_argument` for leaves that no optimizer
+/// Returns the mean of each metric over all leaves of a step, the same bits on any number of ranks. Before: `of_leaves`
+/// has this rank's metrics, leaf after leaf (leaves, metrics). Errors: `invalid_argument` for leaves that no optimizer
 /// takes; those of `kolo::allgather`.
 template <class Comm>
 std::vector<double> average_metrics(Comm& comm, std::span<const double> of_leaves, leaves all) {
@@ -53,20 +53,19 @@ std::vector<double> average_metrics(Comm& comm, std::span<const double> of_leave
   return of_all;
 }
 
-/// Count, mean, and sum of squared distances from the mean, of numbers that were seen: of one channel, for batch
-/// normalisation.
+/// Count, mean, and sum of squared distances from the mean, of the numbers of one channel, for batch normalisation.
 struct moments {
-  double count = 0;    ///< of numbers
-  double mean = 0;     ///< of them
+  double count = 0;    ///< how many numbers
+  double mean = 0;     ///< of the numbers
   double squares = 0;  ///< sum of squared distances from the mean
-  /// Of what was seen: divided by the count, not by one less.
+  /// The variance of these numbers: divided by the count, not by one less.
   constexpr double variance() const { return count > 0 ? squares / count : 0; }
 };
 
-/// Moments of two sets of numbers as one; loses nothing where means are large. A mean of no numbers counts as none,
-/// also where it is 0 / 0. Chan, Golub, LeVeque, "Updating formulae...", 1979.
+/// The moments of two sets of numbers together, without cancellation if means are large. A set without numbers is
+/// ignored, even if its mean is 0 / 0. Chan, Golub, LeVeque, "Updating formulae...", 1979.
 struct merge_moments {
-  static constexpr bool commutative = false;  // rounding shows the order
+  static constexpr bool commutative = false;  // rounding depends on the order
   constexpr moments operator()(const moments& a, const moments& b) const {
     if (a.count == 0 || b.count == 0) return a.count > 0 ? a : b.count > 0 ? b : moments{};
     const double n = a.count + b.count, apart = b.mean - a.mean;
@@ -74,15 +73,15 @@ struct merge_moments {
   }
 };
 
-/// The moments of every channel become those of all ranks' numbers together; ranks may have seen unequally many, or
-/// none. The same bits on every rank.
+/// Replaces the moments of every channel by those of all ranks' numbers together; ranks may have different counts, also
+/// 0. The same bits on every rank.
 template <class Comm>
 void sync_moments(Comm& comm, std::span<moments> channels) {
   kolo::allreduce(comm, channels, merge_moments{});
 }
 
-/// The steps of an epoch that every rank can take, where this one has data for `own`: the least of all ranks'.
-/// Collective.
+/// Collective: returns the number of steps of an epoch that every rank can take, the minimum of `own`, for which this
+/// rank has data.
 template <class Comm>
 std::size_t agreed_steps(Comm& comm, std::size_t own) {
   std::uint64_t steps = own;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Any object that lists its members, as bytes; and the root's object on every rank.
+// Serialises objects that list their members, and copies the root's object to every rank.
 #pragma once
 
 #include <kolo/collective/broadcast.hpp>
@@ -60,7 +60,7 @@ struct byte_reader {
     if (n > 0) std::memcpy(to, bytes.data(), n);
     bytes = bytes.subspan(n);
   }
-  /// Checks, before memory is allocated, that n elements of at least that many bytes each can follow.
+  /// Checks, before memory is allocated, that n elements of at least `each` bytes can follow.
   void expect(std::uint64_t n, std::size_t each) const {
     if (n > bytes.size() / each)
       throw error{errc::mismatch,
@@ -71,7 +71,7 @@ struct byte_reader {
   static constexpr bool reads = true;
 };
 
-/// One object, in either direction.
+/// Writes or reads one object.
 template <class Archive, class X>
 void visit(Archive& archive, X& x) {
   if constexpr (requires { x.serialise(archive); }) {
@@ -120,11 +120,11 @@ void byte_reader::one(X& x) {
 
 }  // namespace detail::train
 
-/// The root's object on every rank: numbers and plain structs, strings, vectors and maps of such, and whatever has
-/// `template <class A> void serialise(A& archive) { archive(its, members); }`. The root's own is only read; nothing but
-/// the object is written.
+/// Copies the root's object to every rank: numbers and plain structs, strings, vectors and maps of these, and types
+/// with `template <class A> void serialise(A& archive) { archive(its, members); }`. The root's own is only read;
+/// nothing but the object is written.
 ///
-/// Cost: a broadcast of 8 bytes and one of the object's. Errors: those of `kolo::broadcast`; `mismatch` where ranks
+/// Cost: a broadcast of 8 bytes and one of the object's bytes. Errors: those of `kolo::broadcast`; `mismatch` if ranks
 /// serialise different things.
 template <class Comm, class X>
 void broadcast_object(Comm& comm, X& object, int root = 0) {

@@ -65,7 +65,7 @@ struct packed_bucket {
 /// | `void progress()` | progresses started exchanges; never waits |
 /// | `void synchronize()` | waits until all gradients are exchanged; updates nothing |
 /// | `void skip_step()` | after synchronize, instead of step, on all ranks: updates nothing |
-/// | `std::size_t join()` | this rank has no more data: takes part in steps until no rank has any; returns their number |
+/// | `std::size_t join()` | this rank has no more data: takes part in steps until no rank has any; returns how many |
 /// | `leaves()`, `void leaf(int)` | with options.leaves: its micro-batches; call it after each, then step() once |
 /// | `void zero_gradients()` | sets all gradients to zero; not between a backward pass and its step |
 /// | `Optimizer& inner()` | the wrapped optimizer, for example to set its learning rate |

@@ -13,33 +13,33 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// May ranks run out of data before others (`join`)? Then by how many ranks an average divides.
+/// Whether ranks may run out of data before others (`join`), and by how many ranks an average then divides.
 enum class uneven {
-  /// they may not: a rank that takes fewer steps is an error of the others (`errc::mismatch`, `errc::peer_left`)
+  /// they may not: if a rank takes fewer steps, the others throw `errc::mismatch` or `errc::peer_left`
   refused,
-  by_all,        ///< a rank that has joined counts, with gradients of zero
-  by_those_left  ///< only ranks that still have data count
+  by_all,        ///< by all ranks: one that has joined adds zeros
+  by_those_left  ///< by the ranks that still have data
 };
 
 /// Options of an optimizer: how gradients are put into buckets, when they are exchanged, how they are treated.
 struct optimizer_options {
-  std::size_t bucket_bytes = 0;  ///< no bucket of several tensors is longer; 0: by the cost model (buckets.hpp)
-  std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that are one bucket whatever their size
-  /// Backward passes of a step, whose gradients add up in place; an average is of the passes as well
+  std::size_t bucket_bytes = 0;  ///< the longest bucket of several tensors; 0: by the cost model (buckets.hpp)
+  std::vector<std::vector<std::size_t>> groups{};  ///< parameters, by index, that form one bucket of any size
+  /// Backward passes of a step, whose gradients accumulate in place; an average is also over the passes
   int passes = 1;
-  /// Micro-batches of a step, over all ranks: the same bits on any number of ranks (`leaves`). 0: not by leaves
+  /// Micro-batches of a step over all ranks, for the same bits on any number of ranks (`leaves`). 0: not by leaves
   int leaves = 0;
-  /// What `wire` rounds away is added to the next gradients; skip_step and load_sharded_checkpoint forget it
+  /// What `wire` rounds away is added to the next gradients; skip_step and load_sharded_checkpoint discard it
   bool error_feedback = false;
-  double density = 0.25;            ///< above it the rows of a sparse gradient are exchanged as a dense one
-  uneven inputs = uneven::refused;  ///< what happens where ranks have batches of different number
-  background* helper = nullptr;     ///< carries the exchange on while this thread computes (train/background.hpp)
+  double density = 0.25;            ///< above this part of its rows a sparse gradient is exchanged as a dense one
+  uneven inputs = uneven::refused;  ///< whether ranks may have different numbers of batches
+  background* helper = nullptr;     ///< progresses the exchange while this thread computes (train/background.hpp)
 };
 
 namespace detail::train {
 
-/// How many backward passes a rank makes in a step. Errors: `invalid_argument`, on all ranks alike, for leaves that
-/// cannot be combined by one tree.
+/// Returns the number of this rank's backward passes in a step. Errors: `invalid_argument`, on all ranks, for leaves
+/// that one tree cannot combine, or options that exclude leaves.
 template <class Op, class Algorithm, class Comm>
 int passes_of(const Comm& comm, const optimizer_options& o) {
   if (o.leaves == 0) return o.passes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The order in which groups of parameters were used the last time: groups are gathered ahead by it.
+// Records the order in which groups of parameters are used, and predicts from it which groups to gather ahead.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -10,7 +10,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// A use is a number, 1 + 2 * group, and one more with gradients; 0 is the end of a step.
+/// A use is encoded as 1 + 2 * group, plus 1 with gradients; 0 is the end of a step.
 class order_of_uses {
  public:
   static constexpr std::size_t end_of_step = 0;
@@ -22,7 +22,7 @@ class order_of_uses {
     followed_[last_] = use;
     last_ = {last_[1], use};
   }
-  /// Calls f(group) for the predicted next n uses of this step at most: the next step has other values.
+  /// Calls f(group) for at most n predicted next uses, up to the end of this step, which changes the values.
   template <class F>
   void each_soon(std::size_t groups, int n, F f) const {
     std::size_t use = 0;
@@ -30,7 +30,8 @@ class order_of_uses {
   }
 
  private:
-  /// The use that followed these two the last time.
+  /// Returns the use that followed these two the last time; else guesses the group after, or with gradients the one
+  /// before.
   std::size_t after(const std::array<std::size_t, 2>& two, std::size_t groups) const {
     if (const auto known = followed_.find(two); known != followed_.end()) return known->second;
     const std::size_t now = two[1];
@@ -40,7 +41,7 @@ class order_of_uses {
   }
 
   std::array<std::size_t, 2> last_{};
-  std::map<std::array<std::size_t, 2>, std::size_t> followed_{};  ///< by what any two of them were
+  std::map<std::array<std::size_t, 2>, std::size_t> followed_{};  ///< by the two uses before each
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::train

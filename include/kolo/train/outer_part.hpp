@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// Elements that are exchanged together: where they lie, the outer optimizer's value of them, and how they travel.
+/// Elements that are exchanged together: views of them, their outer values, the pseudo-gradient, and the rule's state.
 template <class T>
 struct outer_part {
   using N = typename reduce::divisor<T>::type;
@@ -26,7 +26,7 @@ struct outer_part {
     for_runs(values, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
   }
 
-  /// difference = (outer - value) * factor: the pseudo-gradient.
+  /// Sets difference = (outer - value) * factor, the pseudo-gradient.
   void subtract(double factor) {
     std::size_t i = 0;
     for_runs(values, [&](auto run) {
@@ -34,17 +34,17 @@ struct outer_part {
         difference[i] = static_cast<T>((static_cast<N>(outer[i]) - static_cast<N>(x)) * static_cast<N>(factor)), ++i;
     });
   }
-  /// Of the outer values' bits.
+  /// A hash of the outer values' bits.
   std::uint64_t digest() const {
     return std::hash<std::string_view>{}({reinterpret_cast<const char*>(outer.data()), outer.size() * sizeof(T)});
   }
-  /// With the mean difference as the gradient.
+  /// Updates the outer values with the mean difference as the gradient.
   template <class Rule>
   void update(const Rule& rule, long round) {
     static_assert(UpdateRule<Rule, T>, "kolo: the rule of an outer optimizer is an UpdateRule: kolo::update::nesterov");
     apply(rule, std::span<T>{outer}, std::span<T>{difference}, states, round, {0, outer.size()});
   }
-  /// value = blend * value + (1 - blend) * outer
+  /// Sets value = blend * value + (1 - blend) * outer.
   void merge(double blend) {
     const N own = static_cast<N>(blend), rest = static_cast<N>(1 - blend);
     const T* from = outer.data();

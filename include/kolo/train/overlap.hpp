@@ -16,11 +16,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// How long the exchange of gradients took, and how much of it was hidden. Seconds of this rank, of the last exchange.
+/// How long the last exchange of gradients took on this rank, in seconds, and how much of it was hidden.
 struct overlap_report {
-  double exchange = 0;  ///< from the start of the first bucket until the last was seen to be done
-  double waited = 0;    ///< of that, while `synchronize` did nothing else
-  double hidden() const { return exchange > 0 ? 1 - waited / exchange : 0; }  ///< 0: all was waited for; 1: nothing
+  double exchange = 0;  ///< from the start of the first bucket until the end of the last was detected
+  double waited = 0;    ///< the part of it in which `synchronize` only waited
+  double hidden() const { return exchange > 0 ? 1 - waited / exchange : 0; }  ///< 0: none of it; 1: all
 };
 
 namespace detail::train {
@@ -29,8 +29,8 @@ namespace detail::train {
 /// defines it: `prepare(b)` runs just before bucket b is started, `start(b)` returns its request (which is restarted
 /// later).
 ///
-/// Two threads may use it: with a helper, the marks are the trainer's and all else is the helper's while the
-/// communicator is lent.
+/// With a helper two threads use it: while the communicator is lent, the training thread uses only the marks, and the
+/// helper everything else.
 template <Transport T, class Owner>
 class bucket_queue {
  public:
@@ -51,8 +51,8 @@ class bucket_queue {
   bucket_queue& operator=(const bucket_queue&) = delete;
   ~bucket_queue() { end(); }
 
-  /// Cancels a helper that waits for gradients that will not be marked, and waits for the exchanges that it has begun.
-  /// `longest`: the time limit for a helper that has not begun.
+  /// Cancels a helper that waits for gradients that will not be marked, and waits for the exchanges that it has
+  /// started. `longest`: the time limit for a helper that has not started.
   void take_back(std::chrono::nanoseconds longest) {
     if (!std::exchange(is_lent_, false)) return;
     helper_->change([&] { is_called_off_ = true; });
@@ -61,15 +61,15 @@ class bucket_queue {
     } catch (...) {  // NOLINT: the communicator keeps the cause
     }
   }
-  /// Call before anything that the owner's `prepare` and `start` use is destroyed. If nothing is lent, the communicator
-  /// may be gone already.
+  /// Call it before anything that the owner's `prepare` and `start` use is destroyed. If nothing is lent, the
+  /// communicator may be destroyed already.
   void end() {
     take_back(std::chrono::nanoseconds::max());
     requests_.clear();
   }
 
-  /// While it lives, calls that start belong to its owner and carry its number of updates: a rank that alone skipped an
-  /// update does not match.
+  /// Returns a guard: calls that start during its lifetime belong to this optimizer and carry its number of updates, so
+  /// that a rank that alone skipped an update does not match.
   calls_of<T> calls() { return {engine_, number_, updates_}; }
   void count_update() { ++updates_; }
 
@@ -78,7 +78,7 @@ class bucket_queue {
   bool is_lent() const { return is_lent_; }
   const overlap_report& report() const { return report_; }
 
-  /// The gradient of this parameter is ready.
+  /// Marks the gradient of this parameter as ready.
   void mark(std::size_t i) {
     is_marked_[i] = 1;
     ++marks_;
@@ -96,8 +96,8 @@ class bucket_queue {
     while (finished_ < requests_begun_ && requests_[finished_].test()) finish_one();
   }
 
-  /// All gradients are ready: waits until all buckets have been exchanged. Calls arrived(b) for each bucket, in order,
-  /// as soon as it has been.
+  /// Called when all gradients are ready: waits until all buckets have been exchanged. Calls arrived(b) for each
+  /// bucket, in order, as soon as it has been.
   template <class F>
   void finish(F arrived) {
     const double since = transport::seconds_now(engine_.transport);
@@ -131,7 +131,7 @@ class bucket_queue {
     helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
   }
 
-  /// On the helper.
+  /// Runs on the helper.
   void exchange_all() {
     for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
       bool is_ready = false;
@@ -162,7 +162,7 @@ class bucket_queue {
   Owner& owner_;
   const bucket_plan& plan_;
   background* helper_;
-  std::uint32_t number_;  ///< of what exchanges on this communicator
+  std::uint32_t number_;  ///< of this optimizer on its communicator
   long updates_ = 0;
   std::vector<std::size_t> bucket_of_,
       missing_{};  ///< of each parameter; of each bucket: parameters that are not ready

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Divides gradients before they are added up, so that sums in 16 bits do not overflow, and makes up for it afterwards.
+// Divides gradients before they are added, so that 16-bit sums do not overflow, and multiplies the result again.
 #pragma once
 
 #include <kolo/reduce/operators.hpp>
@@ -7,7 +7,7 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::train {
-/// Whether the last step is possible: the operator's own finish, or only a multiplication.
+/// Whether the result can be finished: by a multiplication, and the operator's own finish if it needs one.
 template <class Op, class T>
 concept FinishesDivided =
     (Finishes<Op, T> || !(reduce::divides<Op> || reduce::must_finish<Op>)) && reduce::Divisible<T>;
@@ -41,16 +41,16 @@ struct predivided {
   float factor;
 };
 
-/// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients travel and are added up as eighths. Only
-/// an optimizer of this library divides them, and refuses a factor that is 0 or not finite; powers of two change no bit
-/// where nothing overflows.
+/// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients are sent and added as eighths. Only an
+/// optimizer of this library divides them, and rejects a factor that is 0 or not finite. Powers of two change no bits
+/// unless something overflows or underflows.
 template <Callable Op>
 constexpr predivided<Op> predivide(Op op, float factor) {
   return {op, factor};
 }
 
 namespace detail::train {
-/// The factor by which an operator wants its operands divided.
+/// Returns the factor by which an optimizer divides the operands of this operator.
 template <class Op>
 constexpr float divisor_before(const Op&) {
   return 1;

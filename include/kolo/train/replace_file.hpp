@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Replaces a file whole or not at all: a reader finds the old content or the new, also after a crash or on a full disk.
+// Replaces a file atomically: a reader finds the old content or the new, even after a crash or on a full disk.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -36,8 +36,8 @@ inline std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(const std::string&
   return {file, &std::fclose};
 }
 
-/// Bytes that may still be written into a folder: the disk's free space, or this process's limit on a file's size if
-/// that is less.
+/// Returns how many bytes can be written into a folder: the disk's free space, or this process's limit on a file's size
+/// if that is less.
 inline std::uintmax_t free_bytes(const std::string& folder) {
   struct rlimit own {};
   const std::uintmax_t allowed = ::getrlimit(RLIMIT_FSIZE, &own) == 0 ? own.rlim_cur : UINTMAX_MAX;
@@ -47,7 +47,7 @@ inline std::uintmax_t free_bytes(const std::string& folder) {
   return std::min(allowed, blocks * disk.f_frsize);
 }
 
-/// Follows `target`'s name in the name of its unfinished file.
+/// Follows `target`'s name in the name of its unfinished file, before random letters.
 inline constexpr std::string_view unfinished_mark = ".partial-";
 inline constexpr std::size_t unfinished_letters = 6;
 
@@ -55,16 +55,16 @@ inline bool is_unfinished(std::string_view rest) {
   return rest.starts_with(unfinished_mark) && rest.size() == unfinished_mark.size() + unfinished_letters;
 }
 
-/// With the slash at its end.
+/// Returns the folder of a path, with a slash at its end.
 inline std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
-/// Without its folder.
+/// Returns the name of a file without its folder.
 inline std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-/// Calls see(rest, path) for every file in `target`'s folder whose name is `target`'s and `rest`.
+/// Calls see(rest, path) for every file in `target`'s folder whose name is `target`'s name followed by `rest`.
 template <class F>
 void for_each_named_after(const std::string& target, F see) {
   const std::string folder = folder_of(target), name = name_of(target);
@@ -83,7 +83,7 @@ inline void remove_unfinished(const std::string& path) {
   ::close(file);
 }
 
-/// A file beside the one that it will replace; removed at the end unless it has replaced it.
+/// A file in the folder of the one that it will replace. The destructor removes it unless it has replaced that one.
 class temporary_file {
  public:
   temporary_file(const std::string& target, ::mode_t permissions) {
@@ -92,7 +92,7 @@ class temporary_file {
       path_ = target + random_ending();
       descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
       if (descriptor_ < 0 || descriptor_ > STDERR_FILENO) continue;
-      // It took the number of a closed standard stream, to which the program may write.
+      // It has the number of a closed standard stream, to which the program may write.
       const int standard = std::exchange(descriptor_, ::fcntl(descriptor_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
       const int failed = errno;
       ::close(standard);
@@ -109,7 +109,7 @@ class temporary_file {
 
   bool is_open() const { return descriptor_ >= 0; }
 
-  /// False, with the reason in `errno`, if not all of it could be written.
+  /// Returns false, with the reason in `errno`, if not all of it could be written.
   bool write(std::span<const std::byte> chunk) {
     while (!chunk.empty()) {
       const ::ssize_t n = ::write(descriptor_, chunk.data(), chunk.size());
@@ -122,7 +122,7 @@ class temporary_file {
 
   bool permit(::mode_t permissions) { return ::fchmod(descriptor_, permissions) == 0; }
 
-  /// Renames this file to `target` and writes it to the disk.
+  /// Writes this file to the disk and renames it to `target`.
   bool become(const std::string& target, const std::string& folder) {
     if (::fsync(descriptor_) != 0) return false;
     if (::rename(path_.c_str(), target.c_str()) != 0) return false;
@@ -143,7 +143,7 @@ class temporary_file {
     for (const unsigned char c : letters) ending += "0123456789abcdefghijklmnopqrstuv"[c % 32];
     return ending;
   }
-  /// Locks it. False if another process took it for a leftover and has removed it.
+  /// Locks the file. Returns false if another process has removed it as a leftover.
   bool is_kept() const {
     struct stat now {};
     return ::flock(descriptor_, LOCK_EX) != 0 || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0;
@@ -185,12 +185,12 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   return target;
 }
 
-/// Makes `path` a file that consists of the chunks. Needs space for the old and the new content together.
+/// Replaces the file `path` by the chunks. Needs disk space for the old and the new content together.
 ///
-/// Before: the directory exists; `path` is a file, a link to one, or nothing. After: `path` is the new file, on the
-/// disk, with the permissions of the old one, or those that the umask leaves. Errors: `out_of_resources` with the bytes
-/// needed and free, or `system` with the reason; `path` is then as it was and nothing else is left. Only a process that
-/// is killed in between leaves its unfinished `path.partial-...` behind, which the next call for `path` removes.
+/// Before: the directory exists; `path` is a file, a link to one, or does not exist. After: `path` is the new file, on
+/// the disk, with the permissions of the old one, or those that the umask leaves. Errors: `out_of_resources` with the
+/// bytes needed and free, or `system` with the reason; `path` is then unchanged, and no other file is left. Only a
+/// process that is killed leaves its unfinished `path.partial-...`, which the next call for `path` removes.
 inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
   const std::string target = write_in_place_of(path, chunks);
   for_each_named_after(target, [](std::string_view rest, const std::string& file) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Work that only one rank should do: evaluate, print, save.
+// Runs work on one rank only: evaluate, print, save.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -9,8 +9,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Calls `f` on the root and nowhere else; true on the root. Nobody waits: the other ranks go on at once, and wait at
-/// the next operation that they have in common with the root, where its time counts against their deadline.
+/// Calls `f` on the root only; returns true on the root. Does not synchronise: the other ranks return at once, and wait
+/// for the root in the next operation that they have in common with it, whose deadline includes the time of `f`.
 template <class Comm, class F>
 bool on_root(const Comm& comm, F&& f, int root = 0) {
   static_assert(std::is_invocable_v<F>, "kolo: on_root calls f without arguments; capture what it needs");

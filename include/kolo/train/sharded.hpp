@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An optimizer of which every rank keeps one part: it updates its slice of the parameters, and gets the others' slices
-// from them (ZeRO-1).
+// A sharded optimizer (ZeRO-1): each rank keeps a part of the state, updates its slice of the parameters, and gathers
+// the other ranks' slices.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -20,14 +20,14 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::train {
 
-/// Elements of a parameter that this rank updates and keeps the state of.
+/// Elements of a parameter that this rank updates, and whose state it keeps.
 struct owned_slice {
   std::size_t parameter = 0, first = 0, count = 0, element_bytes = 1;
-  std::size_t bucket = 0, offset = 0;  ///< the bucket, and where they stand in this rank's shard of it
-  bool is_local = false;               ///< other ranks have others of the same name
+  std::size_t bucket = 0, offset = 0;  ///< the bucket, and their offset in this rank's shard of it
+  bool is_local = false;               ///< other ranks have their own parameter of this index
 };
 
-/// Parameters that are updated together, seen as one vector, and this rank's part of it.
+/// Parameters that are updated together, as one vector, and this rank's part of it.
 template <class T>
 struct shard_of {
   shard_of(const bucket<T>& v, const bucket<T>& g, const extent& own, std::size_t state_count)
@@ -45,19 +45,19 @@ struct shard_of {
 
 /// sharded_optimizer optimizer{comm, update::adamw{...}, parameters [, op] [, algorithm] [, options]};
 ///
-/// Each bucket of gradients is reduced and scattered, in place; each rank updates its own block, and allgathers the
+/// Each bucket of gradients is reduce-scattered in place; each rank updates its own block, and allgathers the
 /// parameters. Buckets that `step` itself reduces are updated during the reduction, part by part, while they are in the
 /// cache; buckets that were reduced before (`ready`, `synchronize`), and means of `uneven::by_those_left`, are updated
 /// after it, with the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends
-/// and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule. All else as in
-/// `distributed_optimizer`; but after `synchronize` gradients have their mean in this rank's slices only. Gradients
-/// with rows are exchanged as there, and their values updated in slices as all others; local parameters are updated on
-/// this rank alone. An exception of the rule is thrown at the end of step(), when all ranks have this rank's slices,
-/// the rest of which was not updated.
+/// and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule. Otherwise as
+/// `distributed_optimizer`, except that after `synchronize` only this rank's slices of the gradients have the mean.
+/// Gradients with rows are exchanged as there, and their values updated in slices like all others; local parameters are
+/// updated on this rank alone. An exception of the rule is thrown at the end of step(), when all ranks have this rank's
+/// slices; the rest of these was not updated.
 ///
-/// The same bits as `distributed_optimizer` with `replicated<Rule>` where the gradients have the same bits: with any
-/// algorithm where sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
-/// circulant, two_shot) and equal buckets. Else up to rounding.
+/// The bits are those of `distributed_optimizer` with `replicated<Rule>` if the gradients have the same bits: with any
+/// algorithm if sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
+/// circulant, two_shot) and equal buckets. Otherwise they agree up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class sharded_optimizer
@@ -71,7 +71,7 @@ class sharded_optimizer
   struct bucket_shard {
     views parts;
     std::vector<std::size_t> counts{};  ///< of each rank's part; empty: local
-    std::vector<extent> behind{};       ///< of this rank's part: reduced, and updated after the reduction
+    std::vector<extent> behind{};       ///< of this rank's part: reduced, and still to be updated
     sharded_optimizer* owner = nullptr;
     detail::execute::epilogue epilogue{};
   };
@@ -80,8 +80,8 @@ class sharded_optimizer
   using base::base;
   ~sharded_optimizer() { this->queue_.end(); }
 
-  /// As kolo::clip_by_global_norm, after `synchronize`: every rank adds up its slices, and a few numbers are exchanged.
-  /// `limit` is equal on all ranks.
+  /// As kolo::clip_by_global_norm, after `synchronize`. Collective: ranks sum their slices, and exchange a few numbers.
+  /// `limit` must be equal on all ranks.
   double clip_by_global_norm(double limit) {
     if (!this->local_.is_exchanged()) this->refuse("clip_by_global_norm comes after synchronize");
     const auto mine = this->queue_.calls();
@@ -100,8 +100,8 @@ class sharded_optimizer
   // For checkpoints:
   /// This rank's slices, in an order that is the same in every run on the same number of ranks.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
-  long& steps() { return steps_; }  ///< how many there have been
-  /// In how many of them a slice was updated: local ones while this rank had data.
+  long& steps() { return steps_; }  ///< how many were taken
+  /// In how many of them a slice was updated: local ones only while this rank had data.
   long& steps_of(const detail::train::owned_slice& s) { return s.is_local ? own_steps_ : steps_; }
   /// The bytes of the values of elements first ... first + count - 1 of a slice, run by run.
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
@@ -115,7 +115,7 @@ class sharded_optimizer
         shards_[s.bucket].parts);
     return runs;
   }
-  /// The bytes of their k-th state.
+  /// The bytes of the k-th state of these elements.
   std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
                                 std::size_t count) {
     return std::visit(
@@ -125,17 +125,17 @@ class sharded_optimizer
         },
         shards_[s.bucket].parts);
   }
-  /// Of all parameters together.
+  /// The number of elements of all parameters.
   std::size_t elements() const {
     std::size_t all = 0;
     for (std::size_t i = 0; i < this->local_.size(); ++i) all += this->local_.tensor(i).elements;
     return all;
   }
-  /// Refuses a load that comes while buckets are on their way.
+  /// Throws if a checkpoint is loaded while buckets are being exchanged.
   void expect_load() {
     if (this->queue_.is_begun()) this->refuse("a checkpoint is loaded before the first ready, or after synchronize");
   }
-  /// Collective, after slices have been set: all ranks get all values. The step that is under way is given up.
+  /// Collective, after slices have been set: gathers all values on all ranks. A step in progress is abandoned.
   void share_values() {
     this->give_up_step();
     for (std::size_t b = 0; b < shared_; ++b) start_gather(b);
@@ -145,7 +145,8 @@ class sharded_optimizer
  private:
   friend base;
 
-  /// The buckets; then gradients with rows; then local parameters. Each of one element type.
+  /// Makes shards for the buckets, then for gradients with rows, then for local parameters. Each is of one element
+  /// type.
   std::vector<bucket_shard> make_shards() {
     std::vector<bucket_shard> all;
     for (const auto& b : this->plan_.buckets) add_shard(all, b.range, b.parameters, false);
@@ -220,7 +221,7 @@ class sharded_optimizer
     std::visit([&](auto& s) { detail::train::for_runs(s.own_gradients, keep); }, shards_[b].parts);
     shards_[b].behind = {{0, reduced.size()}};
   }
-  /// A helper that has the communicator updates nothing: parameters are this thread's.
+  /// A helper that has the communicator updates nothing: only this thread changes parameters.
   void begin_step() {
     if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;
   }
@@ -257,7 +258,7 @@ class sharded_optimizer
     p.behind.clear();
     if (b < shared_) start_gather(b);
   }
-  /// Keeps an exception of the rule until the end of the step: the other ranks get this rank's values as they are then.
+  /// Keeps an exception of the rule until the end of the step: the other ranks still get this rank's values.
   void update_part(bucket_shard& p, const extent& part) {
     if (thrown_) return;
     const long step = 1 + (p.counts.empty() ? own_steps_ : steps_);
@@ -273,7 +274,7 @@ class sharded_optimizer
     const auto mine = this->queue_.calls();
     if (b < gathers_.size()) return gathers_[b].restart();
     const auto& counts = shards_[b].counts;
-    const bool is_even = counts.front() == counts.back();  // more algorithms take equal parts
+    const bool is_even = counts.front() == counts.back();  // more algorithms support equal parts
     gathers_.push_back(std::visit(
         [&](auto& s) {
           if (is_even) return start_allgather(this->comm_, s.own_values, s.values, this->algorithm_);
@@ -285,8 +286,8 @@ class sharded_optimizer
   std::size_t shared_ = 0;   ///< the first `shared_` buckets have shards on all ranks; the others are this rank's own
   std::size_t updated_ = 0;  ///< the first `updated_` buckets have been updated in this step
   bool updates_in_passing_ = false;
-  std::exception_ptr thrown_{};     ///< by the rule, in this step
-  long steps_ = 0, own_steps_ = 0;  ///< of all ranks; of this one
+  std::exception_ptr thrown_{};     ///< by the rule in this step
+  long steps_ = 0, own_steps_ = 0;  ///< of all ranks; while this rank had data
   std::vector<detail::train::owned_slice> slices_{};
   std::vector<bucket_shard> shards_ = make_shards();
   std::vector<request<wire_type>> gathers_{};

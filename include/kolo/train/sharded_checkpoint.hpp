@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checkpoints of a sharded optimizer: every rank saves its slices, and any number of ranks may go on from them.
+// Checkpoints of a sharded optimizer: every rank saves its slices, and any number of ranks can resume from them.
 #pragma once
 
 #include <kolo/collective/broadcast.hpp>
@@ -28,7 +28,7 @@
 namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
-/// Runs `work` on all ranks; where it fails on one, all undo it and throw.
+/// Runs `work` on all ranks; if it fails on one, all ranks call `undo` and throw.
 template <class Comm, class F, class G>
 void together(Comm& comm, const char* what, F work, G undo) {
   std::exception_ptr thrown;
@@ -39,7 +39,7 @@ void together(Comm& comm, const char* what, F work, G undo) {
   }
   int failed = thrown ? comm.rank() + 1 : 0;
   kolo::allreduce(comm, std::span{&failed, 1}, max);
-  if (failed > 0) undo();  // not where this allreduce fails: another rank may have gone on
+  if (failed > 0) undo();  // not if this allreduce fails: another rank may have continued
   if (thrown) std::rethrow_exception(thrown);
   if (failed > 0) throw error{errc::peer_failed, "rank " + std::to_string(failed - 1) + " could not " + what};
 }
@@ -48,12 +48,12 @@ void together(Comm& comm, const char* what, F work) {
   together(comm, what, std::move(work), [] {});
 }
 
-/// The head of each file: a mark, and numbers.
+/// The head of each file.
 struct shard_head {
   std::uint64_t mark = 0x34647261'68736b0a;
   std::uint64_t steps = 0, ranks = 0;
-  std::uint64_t save = 0;  ///< which one to this path: it never writes over files of the one before
-  std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the file that names the others
+  std::uint64_t save = 0;  ///< its number at this path: a save does not overwrite the one before
+  std::uint64_t states = 0, elements = 0, slices = 0;  ///< 0 in the index file
   friend bool operator==(const shard_head&, const shard_head&) = default;
 };
 
@@ -61,8 +61,8 @@ inline std::string shard_name(const std::string& path, const shard_head& h, std:
   return path + ".save" + std::to_string(h.save) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
 }
 
-/// Calls see(head, rest, file) for each part of any save to `path`; the head has save and ranks; `rest` follows `path`
-/// in the file's name.
+/// Calls see(head, rest, file) for each part of any save to `path`: `head` has the number of the save and of its ranks,
+/// and `rest` follows these in the file's name.
 template <class F>
 void for_each_part(const std::string& path, F see) {
   for_each_named_after(path, [&](std::string_view rest, const std::string& file) {
@@ -79,7 +79,7 @@ void for_each_part(const std::string& path, F see) {
   });
 }
 
-/// Removes the files of other saves to `path`: of the one before, and of those that were killed.
+/// Removes the files of other saves to `path`: the one before, and those of processes that were killed.
 inline void remove_other_saves(const std::string& path, const shard_head& now) {
   for_each_part(path, [&](const shard_head& h, std::string_view rest, const std::string& file) {
     if (is_unfinished(rest)) remove_unfinished(file);
@@ -112,10 +112,9 @@ class shard_file {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-using slice_position = std::array<std::uint64_t, 5>;  ///< parameter, first element, elements, bytes of one, steps
+using slice_position = std::array<std::uint64_t, 5>;  ///< parameter, first element, elements, bytes of each, steps
 
-/// Reads the elements of `optimizer`'s slices from one rank's file, local ones only if `with_local`; returns their
-/// number.
+/// Reads the elements of `optimizer`'s slices from one rank's file, local ones only if `with_local`; returns how many.
 template <class Optimizer>
 std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
   if (file.head.slices > file.bytes() / sizeof(slice_position))
@@ -148,8 +147,8 @@ std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) 
   return found;
 }
 
-/// The number of the save that `path` names; 0 where there is none. It may be of another format, whose files must stay
-/// as well: the greatest number of any file.
+/// Returns the number of the save that `path` names; 0 if there is none. If `path` has another format, whose files must
+/// be kept as well: the greatest number of any file.
 inline std::uint64_t saved_before(const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0) return 0;
   try {
@@ -162,7 +161,7 @@ inline std::uint64_t saved_before(const std::string& path) {
   return last;
 }
 
-/// The slices of this rank as a file of their own.
+/// Writes the slices of this rank to a file.
 template <class Optimizer>
 void write_shard(const std::string& path, Optimizer& optimizer, shard_head head) {
   head.states = std::remove_reference_t<decltype(optimizer.inner())>::states, head.elements = optimizer.elements();
@@ -180,8 +179,8 @@ void write_shard(const std::string& path, Optimizer& optimizer, shard_head head)
   write_in_place_of(path, chunks);
 }
 
-/// Throws where this rank does not see another rank's file: ranks have separate folders. On a shared file system a new
-/// file may appear late, at most after `longest`.
+/// Throws if this rank does not see another rank's file within `longest`, as with separate folders. On a shared file
+/// system a new file may appear late.
 inline void find_part(const std::string& part, std::chrono::nanoseconds longest) {
   const auto end = std::chrono::steady_clock::now() + longest;
   for (; ::access(part.c_str(), F_OK) != 0; ::usleep(10'000))
@@ -189,8 +188,8 @@ inline void find_part(const std::string& part, std::chrono::nanoseconds longest)
       throw error{errc::system, "rank 0 saves to a folder that this rank does not see: there is no " + part};
 }
 
-/// Collective: the head that `path` names. One rank reads it: with a save in between, or a slow file system, ranks
-/// would differ.
+/// Collective: returns the head in `path`. Only rank 0 reads it: during a save, or on a slow file system, ranks could
+/// read different ones.
 template <class Comm>
 shard_head shared_index(const std::string& path, Comm& comm) {
   shard_head index;
@@ -224,13 +223,13 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 
 }  // namespace detail::train
 
-/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path.save<k>.<rank>of<ranks>`, the k-th
-/// save to this path; when all have, the root makes `path` name them, and removes the files of all other saves, those
-/// that were killed among them: a reader finds one whole checkpoint, also during a save. A rank's local parameters
-/// are in its own file. One job at a time saves to a path. Permissions are those that the umask leaves. Errors, on
-/// every rank: `mismatch` where ranks save under different names; `system`, on the others `peer_failed`, where one does
-/// not see rank 0's part within half of the timeout, or 10 s; those of `replace_file`. The previous checkpoint is then
-/// as it was.
+/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path.save<k>.<rank>of<ranks>` in the k-th
+/// save to this path. When all have, the root makes `path` name these files, and removes the files of all other saves,
+/// also of those that were killed. So a reader always finds one whole checkpoint, even during a save. A rank's local
+/// parameters are in its own file. Only one job at a time may save to a path. Permissions are those that the umask
+/// leaves. Errors, on every rank: `mismatch` if ranks save under different names; `system`, on the others
+/// `peer_failed`, if a rank does not see rank 0's part within half of the timeout, or 10 s if that is less; those of
+/// `replace_file`. The previous checkpoint is then unchanged.
 template <class Optimizer>
 void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   auto& comm = optimizer.comm();
@@ -263,13 +262,13 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   if (rank == 0) detail::train::remove_other_saves(path, index);
 }
 
-/// Collective, on any number of ranks that all see the files. Values, state and number of steps become those that were
-/// saved, and the step that is under way is given up; local parameters those of rank r mod q, where q ranks saved.
-/// Where a save replaces the files meanwhile, those of the new one are read. Errors, on every rank: `system` where a
-/// file cannot be read, `invalid_argument` where it is none, of another model or rule, consists of parts of several
-/// saves, or has tensors that were not updated in every step and is read by a `sharded_optimizer`, which counts them
-/// together; values may then be partly set. Of elements the sizes are compared, and not the kinds. `invalid_argument`,
-/// on the others `peer_failed`, between the first `ready` of a step and its exchange, or while a group is in use.
+/// Collective, on any number of ranks that all see the files. Restores values, state and number of steps, and abandons
+/// a step in progress; rank r gets the local parameters of rank r mod q, where q ranks saved. If a save replaces the
+/// files meanwhile, the new ones are read. Errors, on every rank: `system` if a file cannot be read; `invalid_argument`
+/// if it is not a checkpoint, is of another model or rule, has parts of several saves, or has tensors that were not
+/// updated in every step and is read by a `sharded_optimizer`, which counts steps for all tensors together; values may
+/// then be partly set. The sizes of elements are compared, their types are not. `invalid_argument`, on the others
+/// `peer_failed`, between the first `ready` of a step and its exchange, or while a group is in use.
 template <class Optimizer>
 void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
   optimizer.expect_load();

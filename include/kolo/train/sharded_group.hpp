@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The groups of a model that is kept in parts: a rank's part of each, the whole while it is in use, and its memory.
+// The groups of a sharded model: a rank's part of each, the whole while it is in use, and its memory.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -18,7 +18,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// Errors  invalid_argument: a group without elements; a tensor that is named twice.
+/// Errors  invalid_argument: a group without elements; a tensor that is listed twice.
 template <class T>
 void check_groups(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
   const auto refuse = [](const std::string& what) {
@@ -36,7 +36,7 @@ void check_groups(const std::vector<std::vector<sharded_tensor<T>*>>& groups) {
   }
 }
 
-/// Memory for whole groups: buffers as long as the longest group, reused.
+/// Reusable buffers for whole groups, each as long as the longest group.
 template <class T>
 class group_buffers {
  public:
@@ -79,12 +79,12 @@ struct sharded_group {
   }
 
   std::vector<sharded_tensor<T>*> tensors;
-  std::size_t elements = 0, part = 0;  ///< of all tensors; of each rank, the last ones padded
+  std::size_t elements = 0, part = 0;  ///< of all tensors; of each rank's part, padded at the end
   std::vector<T> values{}, gradients{}, states{};
   std::unique_ptr<T[]> whole{}, whole_gradients{};
   std::optional<request<Wire>> gather{}, scatter{};
   int users = 0;
-  bool has_gradients = false;  ///< of this step: under way while `whole_gradients` is there
+  bool has_gradients = false;  ///< of this step: in progress while `whole_gradients` is set
 
  private:
   void show(T* at, std::span<T> sharded_tensor<T>::*where) {

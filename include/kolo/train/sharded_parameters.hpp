@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A model of which every rank keeps one part: parameters, gradients and optimizer state (ZeRO-3). Opt-in.
+// A sharded model (ZeRO-3): every rank keeps one part of parameters, gradients and optimizer state. Opt-in.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -24,17 +24,17 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// How parameters are gathered.
+/// Options of `sharded_parameters`.
 struct sharded_parameters_options {
-  int ahead = 1;                 ///< groups that are gathered while others are in use; 0: each when `use` asks for it
-  background* helper = nullptr;  ///< a thread of yours that carries exchanges on while a group is in use: nobody else
-                                 ///< calls anything on the communicator then
+  int ahead = 1;                 ///< groups that are gathered while others are in use; 0: `use` gathers each
+  background* helper = nullptr;  ///< a user's thread that progresses exchanges while a group is in use; nothing else
+                                 ///< may use the communicator then
 };
 
 /// kolo::sharded_parameters shards{comm, kolo::update::adamw{...}, groups [, options]};
 ///
-/// All ranks make it together. `groups`: pointers to tensors, for example a group for each layer. Of each group rank r
-/// keeps the r-th of p equal parts of values, gradients and state, and the whole only while it is in use:
+/// All ranks construct it together. `groups`: pointers to tensors, for example a group for each layer. Rank r keeps the
+/// r-th of p equal parts of each group's values, gradients and state, and whole groups only while they are in use:
 ///
 ///     shards.initialise([&](std::size_t g) { fill(model.layers[g]); });  // the same on every rank
 ///     for (auto& layer : model.layers) { auto used = shards.use(layer.group); layer.forward(); }
@@ -44,20 +44,19 @@ struct sharded_parameters_options {
 ///     }
 ///     shards.step();  // or shards.clip_by_global_norm(1.0) before it; shards.skip_step() in place of it
 ///
-/// Groups are gathered ahead in the order in which they were used the last time, which may be a loop without steps that
-/// evaluates the model; the first time, in that of their numbers, and backwards where they have gradients. Tensors lie
-/// in buffers of this class, side by side and without a copy: 1 + `ahead` of values where one group is in use at a
-/// time, and two of gradients, each as long as the longest group. Every rank calls the same. Where sums are exact, the
-/// bits are those of a `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any
-/// number of ranks.
+/// Groups are gathered ahead in the order of their last uses, which may be a loop without steps that evaluates the
+/// model; the first time in ascending order, or descending with gradients. Tensors are contiguous in buffers of this
+/// class, without a copy: 1 + `ahead` buffers of values if one group is in use at a time, and two of gradients, each as
+/// long as the longest group. All ranks make the same calls. If sums are exact, the bits are those of a
+/// `sharded_optimizer`. `save_sharded_checkpoint` and `load_sharded_checkpoint` take it, on any number of ranks.
 ///
 /// Cost    in a step each rank sends and receives (p-1)/p of a group's values each time it is gathered, and as much of
 ///         its gradients once.
-/// Errors  mismatch, when it is made: ranks differ in groups, in sizes of their tensors, or in `ahead`; or later, where
-///         one makes, or skips, a step alone.
-///         invalid_argument: a group that is not there, or has no elements; a tensor that is named twice; two backward
-///         passes of one group in a step; what ends a step, or initialise, while a group is in use. And those of the
-///         collectives.
+/// Errors  mismatch: at construction, ranks differ in groups, in sizes of their tensors, or in `ahead`; later, one rank
+///         makes or skips a step alone.
+///         invalid_argument: a group that does not exist or has no elements; a tensor that is listed twice; two
+///         backward passes of one group in a step; a call that ends a step, or initialise, while a group is in use.
+///         Those of the collectives.
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
   using wire_type = typename Comm::transport_type;
@@ -70,7 +69,7 @@ class sharded_parameters {
     used(used&& o) noexcept
         : owner_{std::exchange(o.owner_, nullptr)}, group_{o.group_}, with_{o.with_}, exceptions_{o.exceptions_} {}
     used& operator=(used&&) = delete;
-    /// Throws nothing: the next call throws the error. While an exception unwinds the stack nothing is exchanged.
+    /// Does not throw: the next call throws its error. Exchanges nothing while an exception unwinds the stack.
     ~used() {
       if (owner_) owner_->end(group_, with_, std::uncaught_exceptions() > exceptions_);
     }
@@ -102,12 +101,12 @@ class sharded_parameters {
     try {
       if (std::uncaught_exceptions() > exceptions_) take_back();
       else finish_all();
-    } catch (...) {  // the ranks that wait for this exchange learn of the failure in another call
+    } catch (...) {  // ranks that wait for this exchange detect the failure in another call
     }
   }
 
-  /// Collective: fill(g) writes the values of group g, whose tensors are whole then; the same on every rank. If it
-  /// throws, that group and all later ones keep their values.
+  /// Collective: fill(g) writes the values of group g, whose tensors are whole during the call, equally on every rank.
+  /// If it throws, that group and all later ones keep their values.
   template <class F>
   void initialise(F fill) {
     take_back();
@@ -135,8 +134,8 @@ class sharded_parameters {
   used use_with_gradients(std::size_t g) { return begin(g, true); }
 
   /// Collective: updates this rank's part with the mean of all ranks' gradients. A group without a backward pass in
-  /// this step keeps its values and does not count the step. An exception of the rule is thrown when the step is over
-  /// on all ranks: the rest of this rank's part was not updated.
+  /// this step keeps its values and does not count the step. An exception of the rule is thrown when the step has
+  /// ended; the rest of this rank's part was then not updated.
   void step() {
     end_step("step", [this] {
       ++steps_;
@@ -146,8 +145,8 @@ class sharded_parameters {
                                {s.offset, s.count});
     });
   }
-  /// Collective, after all backward passes of a step and before it: as kolo::clip_by_global_norm. `limit` is equal on
-  /// all ranks.
+  /// Collective, after all backward passes of a step and before it: as kolo::clip_by_global_norm. `limit` must be equal
+  /// on all ranks.
   double clip_by_global_norm(double limit) {
     take_back();
     demand_no_use("clip_by_global_norm");
@@ -159,15 +158,15 @@ class sharded_parameters {
     };
     return detail::train::clip(each, limit, [&](auto numbers, auto op) { kolo::allreduce(comm_, numbers, op); });
   }
-  /// Collective, in place of `step`, where the norm is not finite: gradients are dropped, and no step is counted.
+  /// Collective, instead of `step`, if the norm is not finite: drops the gradients, and counts no step.
   void skip_step() {
     end_step("skip_step", [] {});
   }
 
   const Rule& inner() const { return inner_; }
-  Rule& inner() { return inner_; }  ///< for example to set its rate
+  Rule& inner() { return inner_; }  ///< for example to set its learning rate
   Comm& comm() { return comm_; }
-  /// Bytes that this rank keeps: parameters, gradients and state, and the buffers of whole groups.
+  /// The bytes that this rank keeps: parameters, gradients and state, and the buffers of whole groups.
   std::size_t bytes() const {
     std::size_t all = buffers_.elements();
     for (const group& g : groups_) all += g.values.size() + g.gradients.size() + g.states.size();
@@ -177,28 +176,28 @@ class sharded_parameters {
   // For checkpoints, as in sharded_optimizer:
   /// This rank's slices.
   const std::vector<detail::train::owned_slice>& slices() const { return slices_; }
-  long& steps() { return steps_; }  ///< how many there have been
+  long& steps() { return steps_; }  ///< how many were taken
   /// In how many of them a slice was updated.
   long& steps_of(const detail::train::owned_slice& s) { return tensor_steps_[s.parameter]; }
-  /// Bytes of values first ... first + count - 1 of a slice.
+  /// The bytes of values first ... first + count - 1 of a slice.
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {
     take_back();
     return {std::as_writable_bytes(std::span{groups_[s.bucket].values}.subspan(s.offset + first, count))};
   }
-  /// Of their k-th state.
+  /// The bytes of their k-th state.
   std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
                                 std::size_t count) {
     group& g = groups_[s.bucket];
     return std::as_writable_bytes(std::span{g.states}.subspan(k * g.part + s.offset + first, count));
   }
-  /// Of all tensors together.
+  /// The number of elements of all tensors.
   std::size_t elements() const {
     std::size_t all = 0;
     for (const group& g : groups_) all += g.elements;
     return all;
   }
-  /// Refuses a load while a group is in use.
+  /// Throws if a checkpoint is loaded while a group is in use.
   void expect_load() {
     take_back();
     demand_no_use("a load");
@@ -211,7 +210,7 @@ class sharded_parameters {
   }
 
  private:
-  /// Ranks that differ would mistake others' parts for other elements.
+  /// Compares the ranks: ranks that differ would take the parts of others for other elements.
   void compare() {
     detail::train::digest mine{static_cast<std::uint64_t>(options_.ahead)};
     for (const group& g : groups_) {
@@ -225,7 +224,7 @@ class sharded_parameters {
     number_ = ++comm_.engine()->owners;
   }
   std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
-  /// As of an optimizer's queue.
+  /// A guard like that of `bucket_queue::calls`.
   detail::train::calls_of<wire_type> calls() { return {*comm_.engine(), number_, steps_}; }
   [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }
   void demand_no_use(const std::string& what) {
@@ -233,7 +232,7 @@ class sharded_parameters {
       if (g.users > 0) refuse(what + " comes after all uses have ended");
   }
 
-  /// Which elements of which tensor this rank keeps of group `in`: `from` ... `to` of all of them side by side.
+  /// Adds the slices of group `in` that this rank keeps: elements `from` ... `to` of all of its tensors side by side.
   void add_slices(std::size_t in, std::size_t from, std::size_t to) {
     std::size_t at = 0;
     for (const auto* t : groups_[in].tensors) {
@@ -259,13 +258,13 @@ class sharded_parameters {
     for (group& g : groups_) g.finish_gather(), drop(g);
     try {
       update();
-    } catch (...) {  // the step ends nevertheless: other ranks do not learn of the exception
+    } catch (...) {  // the step ends nevertheless: other ranks do not detect the exception
       thrown_ = std::current_exception();
     }
     for (group& g : groups_) g.has_gradients = false;
     order_.came(order_.end_of_step);
     gather_ahead();
-    take_back();  // does nothing but throw that exception
+    take_back();  // only throws that exception
   }
 
   used begin(std::size_t i, bool with_gradients) {
@@ -333,8 +332,8 @@ class sharded_parameters {
     g.gather.emplace(
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
   }
-  /// Finishes the oldest ones, except the last `left`.
-  void finish_scatters_beyond(std::size_t left) {
+  /// Waits for the oldest reduce_scatters, except the last `left`.
+  void finish_scatters_but(std::size_t left) {
     while (scattering_.size() > left) {
       group& g = groups_[scattering_.front()];
       g.finish_scatter();
@@ -348,7 +347,7 @@ class sharded_parameters {
     for (group& g : groups_) g.finish_gather();
   }
 
-  /// While a group is in use, the helper progresses the exchanges, until the next call.
+  /// If a group is in use, the helper progresses the exchanges until the next call.
   void lend() {
     const auto is_used = [](const group& g) { return g.users > 0; };
     if (!options_.helper || is_lent_ || std::none_of(groups_.begin(), groups_.end(), is_used)) return;
@@ -370,11 +369,11 @@ class sharded_parameters {
   sharded_parameters_options options_;
   std::vector<group> groups_{};
   std::vector<detail::train::owned_slice> slices_{};
-  std::vector<long> tensor_steps_{};  ///< that have updated a tensor, in the order of the groups: of those in `slices_`
+  std::vector<long> tensor_steps_{};  ///< updates of each tensor, in group order; only of those in `slices_`
   detail::train::group_buffers<T> buffers_{};
-  std::vector<std::size_t> scattering_{};  // groups whose gradients are under way
+  std::vector<std::size_t> scattering_{};  // groups whose gradients are being scattered
   detail::train::order_of_uses order_{};
-  std::uint32_t number_ = 0;  ///< of what exchanges on this communicator
+  std::uint32_t number_ = 0;  ///< of this object on its communicator
   long steps_ = 0;
   bool is_lent_ = false;
   std::exception_ptr thrown_{};  // by the end of a use, or by the rule

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a layer has of a model that is kept in parts: all that the header of a model needs.
+// A tensor of a sharded model, as a member of a layer: all that the header of a model needs.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -14,8 +14,8 @@ template <class T, class Wire>
 struct sharded_group;
 }
 
-/// A tensor that is whole only while its group is in use: a member of a layer, where a std::vector would stand. It is
-/// given to one `sharded_parameters`, and stays where it is as long as that lives.
+/// A tensor that is whole only while its group is in use: a member of a layer, in place of a std::vector. It belongs to
+/// one `sharded_parameters`, and must keep its address during the lifetime of that.
 template <class T = float>
 class sharded_tensor {
  public:
@@ -23,7 +23,7 @@ class sharded_tensor {
 
   std::size_t size() const { return size_; }           ///< elements, in use or not
   std::span<T> value() const { return value_; }        ///< empty while the group is not in use
-  std::span<T> gradient() const { return gradient_; }  ///< empty but in a backward pass, where it is zero at first
+  std::span<T> gradient() const { return gradient_; }  ///< empty except in a backward pass, where it is zero at first
 
  private:
   template <class, class>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Gradients of which few rows are not zero, as those of embeddings are: only these rows travel.
+// Sparse gradients, as of embeddings: only rows that are not zero are exchanged.
 #pragma once
 
 #include <kolo/collective/allgather.hpp>
@@ -16,8 +16,8 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Row rows[i] of a tensor of `height` x `width` elements is values[i * width ...]; rows that are not named are zero,
-/// and one that is named more than once is the sum of them.
+/// Row rows[i] of a tensor of `height` x `width` elements is values[i * width ...]. Rows that are not listed are zero;
+/// a row that is listed more than once is the sum of its entries.
 template <Element T>
 struct sparse_rows {
   std::size_t height = 0, width = 1;
@@ -27,15 +27,14 @@ struct sparse_rows {
 
 namespace detail::train {
 
-/// The final value of a sum x over `ranks` ranks.
+/// Returns the final value of a sum x over `ranks` ranks.
 template <class Op, class A>
 A finished(const Op& op, const A& x, int ranks) {
   if constexpr (Finishes<Op, A>) return ranks > 1 ? static_cast<A>(op.finish(x, ranks)) : x;
   else return x;
 }
 
-/// The same with every row once, ascending, and each sum as finish(sum). Equal rows are added up in the order in which
-/// they stand.
+/// Returns the same with every row once, ascending, and finish(sum) for each sum. Equal rows are added in their order.
 template <Element T, class F>
 sparse_rows<T> merged(const sparse_rows<T>& from, F finish) {
   using A = reduce::accumulator_t<T, sum_t>;
@@ -67,7 +66,8 @@ void check_sparse(C& comm, const sparse_rows<T>& g) {
         "a sparse gradient has width values for each row that it names, and names rows below its height");
 }
 
-/// How many rows each rank has. Collective: ranks that differ in height or width would cut the rows in other places.
+/// Collective: returns how many rows each rank has. Errors: `mismatch` if ranks differ in height or width, since they
+/// would cut the values in other places.
 template <class C, Element T>
 std::vector<std::uint64_t> counts_of_rows(C& comm, const sparse_rows<T>& g) {
   using three = std::array<std::uint64_t, 3>;
@@ -83,7 +83,7 @@ std::vector<std::uint64_t> counts_of_rows(C& comm, const sparse_rows<T>& g) {
   return counts;
 }
 
-/// Every rank's vector, one after the other; fills in `counts`.
+/// Collective: returns every rank's vector, in the order of the ranks.
 template <class C, class T>
 std::vector<T> gathered(C& comm, const std::vector<T>& own, std::vector<std::uint64_t>& counts) {
   std::size_t total = 0;
@@ -93,7 +93,7 @@ std::vector<T> gathered(C& comm, const std::vector<T>& own, std::vector<std::uin
   return all;
 }
 
-/// The rows of `all`, of every rank, from one dense allreduce.
+/// Exchanges g by one dense allreduce, after which it has `rows`, those of every rank.
 template <class C, Element T, class Op>
 void densify(C& comm, sparse_rows<T>& g, std::vector<std::uint64_t> rows, const Op& op) {
   std::vector<T> dense(g.height * g.width);
@@ -111,14 +111,13 @@ void densify(C& comm, sparse_rows<T>& g, std::vector<std::uint64_t> rows, const 
 /// sparse_allreduce(comm, gradient, op [, density]): op is `sum` or `average`, or one of them in `predivide`.
 ///
 /// Before  every rank has rows of a tensor of the same height and width; which and how many may differ.
-/// After   every rank has all rows that any rank named, ascending, each once: sum or average over all ranks, where a
-///         rank that did not name a row has zeros there. The same bits on every rank.
-/// Cost    an allgather of 24 bytes, one of the row numbers, and one of the rows; where the rows that are named by any
-///         rank are more than `density` of all, one allreduce of the dense tensor instead of the last.
-/// Order   equal rows of a rank in the order in which they stand, then the order of the ranks; of the dense tensor,
-///         that of `allreduce`.
-/// Errors  invalid_argument: a row past the height, values that are not as many as the rows take; mismatch, on all
-///         ranks: they differ in height or width. Those of the collectives.
+/// After   every rank has all rows that any rank listed, ascending, each once: sum or average over all ranks, where a
+///         rank that did not list a row has zeros there. The same bits on every rank.
+/// Cost    an allgather of 24 bytes, one of the row numbers, and one of the rows; if more than `density` of all rows
+///         are listed by any rank, one allreduce of the dense tensor instead of the last.
+/// Order   equal rows of a rank in their order, then the order of the ranks; of the dense tensor, that of `allreduce`.
+/// Errors  invalid_argument: a row past the height, a wrong number of values; mismatch, on all ranks: they differ in
+///         height or width. Those of the collectives.
 template <Communicator C, Element T, class Op>
 void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double density = 0.25) {
   static_assert(std::same_as<Op, sum_t> || std::same_as<Op, predivided<sum_t>> || detail::reduce::divides<Op>,
@@ -140,7 +139,7 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
 
 namespace detail::train {
 
-/// The same for a dense gradient; `list` names the rows that may not be zero.
+/// The same for a dense gradient; `list` names the rows that can be nonzero.
 template <class C, View V, class Op>
 void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double density) {
   using T = typename V::element_type;

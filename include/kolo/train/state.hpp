@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every rank begins with the same parameters and the same state: those of the root.
+// Copies the root's parameters and optimizer state to every rank, and saves and restores them.
 #pragma once
 
 #include <kolo/collective/broadcast.hpp>
@@ -16,10 +16,10 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Every `.value` becomes the root's, in one broadcast of them all (of each element type), but for those of local
-/// parameters, which stay each rank's own; nothing else is touched.
+/// Copies the root's `.value` of each parameter to every rank, in one broadcast for each element type. Local parameters
+/// keep each rank's own value; nothing else changes.
 ///
-/// Before: the same number of parameters, of the same sizes but for local ones, on every rank. Errors: those of
+/// Before: every rank has the same number of parameters, of the same sizes except for local ones. Errors: those of
 /// `kolo::broadcast`.
 template <class Comm, AnyParameters Range>
 void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
@@ -31,15 +31,15 @@ void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
   });
 }
 
-/// The state of an optimizer (`kolo::replicated`, or whatever `broadcast_object` takes) becomes the root's; no
-/// parameter is touched.
+/// Copies the root's state of an optimizer (`kolo::replicated`, or any type that `broadcast_object` takes) to every
+/// rank; parameters do not change.
 template <class Comm, class Optimizer>
 void broadcast_state(Comm& comm, Optimizer& optimizer, int root = 0) {
   kolo::broadcast_object(comm, optimizer, root);
 }
 
-/// Writes the states of optimizers (or whatever `broadcast_object` takes), one after another, to `path`, in this
-/// machine's byte order: what a rank needs to go on besides its `save_checkpoint`. Errors: those of `replace_file`.
+/// Writes the states of optimizers (or of any types that `broadcast_object` takes), in order, to `path`, in this
+/// machine's byte order: what a rank needs to resume besides its `save_checkpoint`. Errors: those of `replace_file`.
 template <class... Optimizer>
 void save_state(const std::string& path, Optimizer&... optimizers) {
   detail::train::byte_writer written;
@@ -48,8 +48,8 @@ void save_state(const std::string& path, Optimizer&... optimizers) {
   detail::train::replace_file(path, std::span{&all, 1});
 }
 
-/// Sets the states to what `save_state` wrote of optimizers of the same types in the same order. Errors: `system` if
-/// the file cannot be read; `mismatch` if it is of others: some states may have been set by then.
+/// Sets the states to what `save_state` wrote for optimizers of the same types in the same order. Errors: `system` if
+/// the file cannot be read; `mismatch` if it is of others: some states may already have been set.
 template <class... Optimizer>
 void load_state(const std::string& path, Optimizer&... optimizers) {
   const auto file = detail::train::opened(path);
@@ -64,10 +64,10 @@ void load_state(const std::string& path, Optimizer&... optimizers) {
   if (!reader.bytes.empty()) throw error{errc::mismatch, "a state of other optimizers: " + path};
 }
 
-/// The root reads the file, every rank gets the values: a file system that only the root sees is enough. Local
-/// parameters come back on the root alone, and stay as they are on the others. `load_checkpoint` is for ranks that read
-/// themselves. Errors: the root's error on every rank, and then the values are
-/// as they were, unless the root's disk failed in the middle.
+/// The root reads the file and broadcasts the values, so only the root needs access to it. Local parameters are
+/// restored on the root only, and do not change on the others. `load_checkpoint` is for ranks that read the file
+/// themselves. Errors: the root's error on every rank; the values are then unchanged, unless the root's disk failed
+/// during the read.
 template <class Comm, AnyParameters Range>
 void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters, int root = 0) {
   struct {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One parameter as an optimizer of this library keeps it, whatever its type: where value and gradient lie, and what is
-// done to a whole gradient.
+// A type-erased parameter of an optimizer: the views of its value and gradient, and operations on the whole gradient.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -18,31 +17,31 @@
 
 namespace kolo::inline KOLO_ABI::detail::train {
 
-/// A sentence that describes the error; nothing if there is none.
+/// A sentence that describes the error, or nothing.
 using refusal = std::optional<std::string>;
 
 template <class Op>
 inline constexpr bool has_wire = requires {
   typename Op::wire_element;
 };
-/// A wire format with scales: groups of a bucket are rounded, and not elements of a tensor.
+/// Whether the wire format has scales: it rounds groups of a bucket, not elements of a tensor.
 template <class Op>
 inline constexpr bool has_wire_of_groups = 0 < reduce::wire_group<reduce::wire_element_t<Op, float>>;
 
-/// Contiguous elements: their first address and the one past the last; and the index of their parameter.
+/// Contiguous elements: their first address, the one past the last, and the index of their parameter.
 struct memory_of {
   std::uintptr_t first, end;
   std::size_t parameter;
 };
-/// Sorts them. The first one that overlaps the next, or the end.
+/// Sorts them. Returns the first one that overlaps the next, or the end.
 [[gnu::cold]] inline auto first_overlap(std::vector<memory_of>& all) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   return std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return b.first < a.end; });
 }
-/// Which of `parameters` have an entry in `all` (sorted) that overlaps another.
+/// Returns which of `parameters` have an entry in `all` (sorted) that overlaps another.
 [[gnu::cold]] inline std::vector<char> that_overlap(const std::vector<memory_of>& all, std::size_t parameters) {
   std::vector<char> found(parameters);
-  std::uintptr_t end = 0;  // of those before
+  std::uintptr_t end = 0;  // the greatest of those before
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].first < end || (i + 1 < all.size() && all[i + 1].first < all[i].end)) found[all[i].parameter] = 1;
     end = std::max(end, all[i].end);
@@ -60,11 +59,11 @@ class any_tensor {
   virtual bool is_all_zero() const = 0;
   virtual void scale(double factor) const = 0;
   virtual void zero() const = 0;
-  /// Rounds the gradient to what the operator's wire carries, and keeps the rest for the next time.
+  /// Rounds the gradient to the operator's wire type, and keeps the residual for the next step.
   virtual void round() = 0;
   virtual void forget_rest() = 0;
-  /// Where parameter `index`, which this is, has its gradient; its value: all runs; or, `as_one`, the interval that
-  /// they lie in, and twice where they do not ascend, so that some may overlap.
+  /// Adds the memory of the gradient, or of the value, of this parameter, whose number is `index`: all runs; or,
+  /// `as_one`, the interval that contains them, and twice if they do not ascend, so that some may overlap.
   virtual void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
   virtual void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
 

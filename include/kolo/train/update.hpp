@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Update rules: what becomes of parameters, gradients and state, element by element, in one pass over memory.
+// Update rules (SGD, momentum, AdamW): update parameters and state element by element, in one pass over memory.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -25,14 +25,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements by
-/// itself:
+/// A rule keeps `states` numbers for each element, zero before the first step, and updates any range of elements
+/// independently of the others:
 ///
 ///     rule(value, gradient, state, step)      // (n), (n), states x (n); step numbers the
 ///                                             // updates of these elements, from 1
 ///
-/// so that one rank may do it for a slice, and p ranks get the bits that one rank gets. A rule of one's own is a class
-/// with these two members.
+/// So a rank can update a slice alone, and p ranks get the same bits as one. A user's rule is a class with these two
+/// members.
 template <class U, class T>
 concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const T> gradient,
                               const std::array<std::span<T>, U::states>& state, long step) {
@@ -41,7 +41,7 @@ concept UpdateRule = requires(const U& rule, std::span<T> value, std::span<const
 
 namespace detail::train {
 
-/// Whose products and sums are of its own type.
+/// A type whose products and sums are of the same type.
 template <class T>
 concept Computes = requires(T x) {
   x = x * x + x;
@@ -49,8 +49,8 @@ concept Computes = requires(T x) {
 
 inline constexpr std::size_t roots_at_once = 256;
 
-/// to[i] = sqrt(from[i]). Compilers make no vector instructions of a root that might have to set errno: of AdamW that
-/// is two thirds of the time.
+/// Sets to[i] = sqrt(from[i]). Compilers do not vectorise a root that may set errno; without vectors it takes two
+/// thirds of the time of AdamW.
 template <class T>
 void roots(T* to, const T* from, std::size_t n) {
   std::size_t i = 0;
@@ -67,7 +67,7 @@ void roots(T* to, const T* from, std::size_t n) {
 
 namespace update {
 
-/// f(i) for all i < n, which are independent: in the form that becomes vector instructions at -O2.
+/// Calls f(i) for all i < n, which must be independent, in a form that compilers vectorise at -O2.
 template <class F>
 void each(std::size_t n, const F f) {
   detail::reduce::for_each_index<16>(
@@ -103,7 +103,7 @@ struct momentum {
 };
 
 /// velocity = momentum * velocity + g, where g is gradient + weight_decay * value; value -= rate * (g + momentum *
-/// velocity). Nesterov's momentum as PyTorch has it, after Sutskever, Martens, Dahl, Hinton, "On the importance of
+/// velocity). Nesterov's momentum as in PyTorch, after Sutskever, Martens, Dahl, Hinton, "On the importance of
 /// initialization and momentum in deep learning", ICML 2013; the defaults are those of an outer optimizer.
 struct nesterov {
   double rate = 0.7, momentum = 0.9, weight_decay = 0;
@@ -154,7 +154,7 @@ struct adamw {
 
 namespace detail::train {
 
-/// Applies a rule to a part of views of one length n. State k of element i is states[k * n + i].
+/// Applies a rule to a part of views of n elements. State k of element i is states[k * n + i].
 template <class Rule, View Value, View Gradient>
 void apply(const Rule& rule, const Value& value, const Gradient& gradient,
            std::vector<typename Value::element_type>& states, long step, const extent& part) {
@@ -177,8 +177,8 @@ void apply(const Rule& rule, const Value& value, const Gradient& gradient,
 
 }  // namespace detail::train
 
-/// A rule as an optimizer that keeps all state itself: what `distributed_optimizer` wraps where every rank updates
-/// everything.
+/// An optimizer that applies a rule and keeps all of its state: for `distributed_optimizer`, where every rank updates
+/// all parameters.
 ///
 ///     kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::adamw>{{.rate = 1e-3}},
 ///                                           model.parameters()};
@@ -201,7 +201,7 @@ class replicated {
     detail::train::apply(rule, view, kolo::as_view(gradient), states_[index], ++steps_[index], {0, view.size()});
   }
 
-  /// See `broadcast_object`. Errors: `mismatch` for the state of a rule that keeps more or less.
+  /// See `broadcast_object`. Errors: `mismatch` for a state with another number of states or another element type.
   template <class Archive>
   void serialise(Archive& archive) {
     constexpr std::uint64_t own = std::uint64_t{Rule::states} << 32 | sizeof(T);
@@ -213,7 +213,7 @@ class replicated {
       throw error{errc::mismatch, "the state of something else than kolo::replicated"};
   }
 
-  Rule rule;  ///< for example to set its rate
+  Rule rule;  ///< for example to set its learning rate
 
  private:
   std::vector<std::vector<T>> states_;  ///< of each parameter
