@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::select {
 /// `Used`: a table is instantiated where it is used.
 template <class Used>
 struct of_one_tree {
-  static constexpr int as_neighbours = 2;  ///< a tree beside `select::from_left`
+  static constexpr int as_neighbours = 2;  ///< a tree number other than `select::from_left`
   static constexpr std::array from_left{
       candidate_of<stateless<one_shot::allreduce>>("one_shot", select::from_left),
       candidate_of<stateless<two_shot::allreduce>>("two_shot", select::from_left),

@@ -332,7 +332,7 @@ class gradient_exchange {
     if (join_) join_->restart();
     else join_.emplace(start_allreduce(comm_, counted_, sum));
   }
-  /// Returns the factor that makes a mean over all ranks one over the ranks that have data, where that is wanted.
+  /// Returns the factor that turns a mean over all ranks into one over the ranks with data; 1 if that is not asked for.
   double left_to_multiply() {
     if (!joins_begun_ || !reduce::divides<Op> || options_.inputs != uneven::by_those_left) return 1;
     join_->wait();
