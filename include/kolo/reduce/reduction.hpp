@@ -160,9 +160,9 @@ kernel make_kernel(element_type type, Reduction op) {
 /// A function over blocks, from which `kernel()` makes a kernel that refers to this object.
 ///
 /// `f(in, inout, n)`: sets inout[i] = in[i] op inout[i] for n contiguous elements, like MPI_Reduce_local and LightGBM's
-/// reducers; `const std::byte* in`, `std::byte* inout`, which do not overlap and need not be aligned. If the result
-/// replaces one of its sources, f runs in place if there are two sources and it replaces the right one, or `commutes`
-/// is set, which promises that f commutes; else on copies of 16 KiB at a time.
+/// reducers; `const std::byte* in`, `std::byte* inout`, which do not overlap and need not be aligned. With two sources
+/// f runs in place if the result replaces the right one, or if it replaces the left one and `commutes` is set, which
+/// promises that f commutes. If the result replaces a source otherwise, f runs on copies of 16 KiB at a time.
 template <class F>
 class block_function {
  public:
