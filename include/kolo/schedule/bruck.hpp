@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bruck's algorithms: logarithmically many rounds for every number of ranks, around the circle in steps of 1, 2, 4, ...
+// Bruck's algorithms: ceil(log2 p) rounds for every number of ranks, in steps of 1, 2, 4, ... around the circle.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
-/// After   as the kind says.
-/// Cost    allgather: q rounds, (p-1)/p n bytes in all; without the usual rotation at the end, since ranges of blocks
-///         are circular. alltoall: q rounds of at most n/2 bytes, n/2 q in all for powers of two; p blocks of scratch;
-///         equal parts only.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); p blocks.
+/// After   the collective's postcondition.
+/// Cost    allgather: q rounds, (p-1)/p n bytes in all; no rotation at the end, since ranges of blocks are circular.
+///         alltoall: q rounds of at most n/2 bytes, n/2 q in all for powers of two; p blocks of scratch; equal parts
+///         only.
 /// Order   nothing is combined.
-/// Errors  alltoall: invalid_argument for ragged parts, which are handed on by ranks that do not know how long they
-///         are.
+/// Errors  alltoall: invalid_argument for parts of different lengths, since ranks forward parts whose lengths they do
+///         not know.
 /// Source  Bruck et al., "Efficient algorithms for all-to-all communications in multiport message-passing systems",
 ///         TPDS 1997.
 struct bruck {
-  /// Rank r holds blocks r, r + 1, ... around the circle; each round doubles how many, and the last one brings the
-  /// rest.
+  /// Rank r holds blocks r, r + 1, ... around the circle. Each round doubles their number, and the last round brings
+  /// the rest.
   struct allgather {
     static constexpr auto collective = kind::allgather;
     static constexpr bool relative = true;
@@ -26,15 +26,15 @@ struct bruck {
     static constexpr int rounds(int p) { return ceil_log2(p); }
     static constexpr step at(int r, int p, int k) {
       const int known = 1 << k,
-                count = known < p - known ? known : p - known;  // r knows the blocks r ... r + known - 1
+                count = known < p - known ? known : p - known;  // r holds the blocks r ... r + known - 1
       const int from = mod(r + known, p);
       return transfer{.to = mod(r - known, p), .send = {r, count}, .from = from, .receive = {from, count}};
     }
   };
 
-  /// A part that has j steps to go lies in scratch block j, and moves 2^k in round k where bit k of j is set. The first
-  /// round takes all parts from set 0, moves the odd ones and keeps the others; the last brings what arrives, and what
-  /// has arrived, to set 1.
+  /// A part that must move j ranks further is in scratch block j, and moves 2^k in round k if bit k of j is set. The
+  /// first round reads all parts from set 0, sends the odd ones and copies the others to scratch. The last round writes
+  /// all parts to set 1: those that arrive, and those that arrived before.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr int blocks(int p) { return p; }
@@ -61,7 +61,7 @@ struct bruck {
     static constexpr transfer alone(int r, block_range from, block_range to) {
       return {.to = r, .send = from, .from = r, .receive = to};
     }
-    /// Of the numbers below p, those with bit k.
+    /// The number of integers below p that have bit k set.
     static constexpr int number_of(int p, int k) {
       const int period = 2 << k, beyond = p % period - (1 << k);
       return p / period * (1 << k) + (beyond > 0 ? beyond : 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All algorithms of the library by name: what proofs, pictures, tables and command lines walk through. Opt-in.
+// All algorithms of the library by name, for proofs, pictures, tables and command lines to iterate over. Opt-in.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -24,7 +24,7 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Calls see(name, family) for every family of schedules; one that has parameters comes with its default ones.
+/// Calls see(name, family) for every family of schedules; a family with parameters has its defaults.
 template <class F>
 constexpr void for_each_family(F&& see) {
   see("ring", ring{});

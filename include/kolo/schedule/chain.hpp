@@ -6,11 +6,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); B = `segments` blocks.
+/// After   the collective's postcondition.
 /// Cost    broadcast, reduce and scan: p-2+B rounds, n/B bytes each; exclusive_scan: 2(p-2)+B rounds.
 /// Order   the order of the ranks.
-/// Errors  supports nothing when there is not even one segment.
+/// Errors  supports no number of ranks if `segments` is below 1.
 /// Source  Sanders, Speck, Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", ParCo 2009.
 struct chain {
   int segments = 16;
@@ -20,7 +20,7 @@ struct chain {
   struct exclusive_scan;
 };
 
-/// Down the chain, one segment after the other: rank r forwards what rank r - 1 has sent.
+/// Along the chain, one segment after the other: rank r forwards what rank r - 1 sends.
 struct chain::broadcast {
   static constexpr auto collective = kind::broadcast;
   chain shape{};
@@ -29,7 +29,7 @@ struct chain::broadcast {
   constexpr int rounds(int p) const { return p - 2 + shape.segments; }
   constexpr step at(int r, int p, int k) const { return hand_on(r, p, k, arrival::replace); }
 
-  /// Segment b leaves rank r in round r + b, and arrives in the same round.
+  /// Rank r sends segment b in round r + b, and rank r + 1 receives it in the same round.
   constexpr transfer hand_on(int r, int p, int k, arrival then) const {
     transfer t{.then = then};
     if (const int b = k - r; is_segment(b) && r < p - 1) t.to = r + 1, t.send = {b, 1};
@@ -39,7 +39,7 @@ struct chain::broadcast {
   constexpr bool is_segment(int b) const { return b >= 0 && b < shape.segments; }
 };
 
-/// The same chain, seen from its other end.
+/// The same chain in the other direction.
 struct chain::reduce {
   static constexpr auto collective = kind::reduce;
   static constexpr bool ordered = true;
@@ -55,7 +55,7 @@ struct chain::reduce {
   }
 };
 
-/// Down the chain: each rank adds its own on the right of what comes, keeps that and hands it on.
+/// Along the chain: each rank combines its operand on the right of what arrives, keeps the result and forwards it.
 struct chain::scan {
   static constexpr auto collective = kind::scan;
   static constexpr bool ordered = true;
@@ -66,8 +66,8 @@ struct chain::scan {
   constexpr step at(int r, int p, int k) const { return broadcast{shape}.hand_on(r, p, k, arrival::theirs_first); }
 };
 
-/// Three rounds per segment and rank: what the ranks before me have arrives in set 1 and stays; combined with what I
-/// have, in set 0, it goes on.
+/// A rank handles a segment in three rounds: it receives the combination of the ranks before it into set 1, where it
+/// stays; combines it with its own operand in set 0; and sends the result.
 struct chain::exclusive_scan {
   static constexpr auto collective = kind::exclusive_scan;
   static constexpr bool ordered = true;

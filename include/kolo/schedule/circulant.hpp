@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The circulant graph: logarithmically many rounds for every number of ranks, and not a byte more than the ring.
+// The circulant graph: ceil(log2 p) rounds for every number of ranks, and as few bytes as the ring.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -7,18 +7,18 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); p blocks.
+/// After   the collective's postcondition.
 /// Cost    reduce_scatter and allgather: q rounds, (p-1)/p n bytes in all; allreduce and reduce: twice that.
 /// Order   any: blocks are combined along skips around the circle, so the operator must commute.
 /// Errors  none of its own.
 /// Source  Traff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", arXiv 2410.14234, 2024.
 struct circulant {
-  // For every p, with skips s_0 = p, s_(k+1) = ceil(s_k / 2), s_q = 1: before round k the ranks that count for block b
-  // are b - j, 0 <= j < s_k, and what they hold of it are disjoint contributions, of all ranks together. At first each
-  // has its own. In round k rank b - j, for s_(k+1) <= j < s_k, sends what it has to rank b - (j - s_(k+1)), which adds
-  // it; that one counts afterwards, since s_k <= 2 s_(k+1), sends no b itself, and receives it from nobody else. So the
-  // same holds with k + 1. At the end the only one is rank b, with all of them, each once.
+  // For every p, with skips s_0 = p, s_(k+1) = ceil(s_k / 2), s_q = 1: before round k the ranks b - j, 0 <= j < s_k,
+  // hold disjoint partial results of block b, which together contain all contributions. At first each rank has its own.
+  // In round k rank b - j, for s_(k+1) <= j < s_k, sends its partial result to rank b - (j - s_(k+1)), which combines
+  // it. Since s_k <= 2 s_(k+1), that rank is one of the s_(k+1) that remain; it sends no b itself and receives b from
+  // no other rank. So the same holds for k + 1. At the end only rank b remains, with all contributions, each once.
   /// Every rank ends with its own block of the combination, after ceil(log2 p) rounds for any p.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
@@ -35,7 +35,7 @@ struct circulant {
     }
 
    private:
-    /// p halved k times, each time rounded up.
+    /// p halved k times, rounded up each time.
     static constexpr int skip(int p, int k) {
       for (; k > 0; --k) p = (p + 1) / 2;
       return p;

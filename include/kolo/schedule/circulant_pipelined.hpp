@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The pipelined circulant graph: a long vector in segments, in as few rounds as there can be, for every number of
-// ranks.
+// The pipelined circulant graph: a long vector in segments, in the least possible rounds for every number of ranks.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.
-/// After   as the kind says.
-/// Cost    B-1+q rounds, n/B bytes each; there is no way with fewer. The root sends (broadcast) or receives (reduce) in
-///         all of them.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); B = `segments` blocks.
+/// After   the collective's postcondition.
+/// Cost    B-1+q rounds, n/B bytes each; this is the least possible number of rounds. The root sends (broadcast) or
+///         receives (reduce) in all of them.
 /// Order   any: segments are combined along skips around the circle, so the operator must commute.
-/// Errors  supports nothing when there is not even one segment.
+/// Errors  supports no number of ranks if `segments` is below 1.
 /// Source  Traff, "Optimal broadcast schedules in logarithmic time with applications to broadcast, all-broadcast,
 ///         reduction and all-reduction", arXiv 2407.18004, 2024; first in arXiv 2312.11236.
 struct circulant_pipelined {
@@ -23,8 +22,8 @@ struct circulant_pipelined {
 
 namespace detail::schedule {
 
-/// The skips p, p/2, p/4, ..., 1, each rounded up: `skip[e]` for e = q ... 0. Every rank is reached from rank 0 by the
-/// largest skips that fit; the last one, e, is the number of the first segment that the rank is told.
+/// The skips p, p/2, p/4, ..., 1, each rounded up: `skip[e]` for e = q ... 0. The path from rank 0 to a rank takes the
+/// largest skips that fit; the number e of its last skip is that of the first segment that the rank receives.
 struct circulant_walk {
   int q, skip[32]{};
 
@@ -38,12 +37,12 @@ struct circulant_walk {
       if (at + skip[e] <= r) at += skip[e], last = e;
     return last;
   }
-  /// The segment that rank r > 0 is told in round k < q: its first one, or one of the q before (a negative number). A
-  /// lap of q rounds later it is the segment q further on. It is found on a walk towards rank r - skip[k], largest
-  /// skips first, without those of segments told already, and not as far as in the round before: the skip that leads
-  /// beyond r - skip[k + 1], or else the last one.
+  /// The segment that rank r > 0 receives in round k < q: its first one, or one of the q before it (a negative number).
+  /// One lap of q rounds later, it is the segment q further on. It is found on a path towards rank r - skip[k] that
+  /// takes the largest skips first, omits those of segments received already, and ends before the path of the previous
+  /// round did: it is the skip that leads beyond r - skip[k + 1], or else the last one.
   constexpr int told(int r, int k) const {
-    const int own = first(r), here = skip[q] + r;  // a lap ahead, so that no place is negative
+    const int own = first(r), here = skip[q] + r;  // p ranks further, so that no position is negative
     unsigned used = 1u << own;
     int e_of_round = own;
     for (int j = 0, before = 2 * skip[q]; j <= k; ++j) {
@@ -69,9 +68,9 @@ struct circulant_pipelined::broadcast {
   constexpr int rounds(int p) const { return shape.segments - 1 + ceil_log2(p); }
   constexpr step at(int r, int p, int k) const {
     const detail::schedule::circulant_walk walk{p};
-    const int missed = mod(1 - shape.segments, walk.q);  // rounds of the first lap, so that the last lap is whole
+    const int missed = mod(1 - shape.segments, walk.q);  // rounds omitted in the first lap, so that the last is whole
     const int in_lap = (k + missed) % walk.q, done = k - in_lap, d = walk.skip[in_lap];
-    const auto segment = [&](int rank) {  // those behind the last one stand for it
+    const auto segment = [&](int rank) {  // a number behind the last segment means the last one
       const int b = walk.told(rank, in_lap) + done;
       return b < shape.segments ? b : shape.segments - 1;
     };
@@ -83,7 +82,7 @@ struct circulant_pipelined::broadcast {
   }
 };
 
-/// The broadcast backwards: every rank receives every segment once, so here it returns each once.
+/// The broadcast in reverse: every rank receives each segment once there, so it sends each segment once here.
 struct circulant_pipelined::reduce {
   static constexpr auto collective = kind::reduce;
   circulant_pipelined shape{};

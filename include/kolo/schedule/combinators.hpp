@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Schedules made of schedules: one after the other, backwards, folded onto fewer ranks, and sent on to another root.
+// Schedules made of schedules: in sequence, reversed, folded onto fewer ranks, and forwarded to another root.
 #pragma once
 
 #include <kolo/schedule/semantics.hpp>
@@ -28,7 +28,7 @@ constexpr step backwards(const step& now) {
   return reversed;
 }
 
-/// What an S is made of: another S, or the parameters of its family.
+/// What an S can be constructed from: another S, or the parameters of its family.
 template <class P, class S>
 concept ParametersOf = requires(const P& p) {
   S{p};
@@ -48,14 +48,14 @@ struct sequence {
   [[no_unique_address]] A first{};
   [[no_unique_address]] B second{};
 
-  constexpr sequence() = default;  // no aggregate: as a member, one whose own members are empty crashes clang 15 to 18
+  constexpr sequence() = default;  // no aggregate: clang 15 to 18 crash on a member aggregate whose members are empty
   constexpr sequence(const A& a, const B& b) : first{a}, second{b} {}
-  /// Both of the same parameters.
+  /// Constructs both from the same parameters.
   template <detail::schedule::ParametersOf<A> P>
     requires detail::schedule::ParametersOf<P, B>
   constexpr explicit sequence(const P& p) : first{p}, second{p} {}
 
-  /// Both, if they cut the vector into the same blocks.
+  /// Whether both support p, and cut the vector into the same blocks.
   constexpr bool supports(int p) const {
     return kolo::supports(first, p) && kolo::supports(second, p) && first.blocks(p) == second.blocks(p);
   }
@@ -71,7 +71,7 @@ struct sequence {
   }
 };
 
-/// S with time and arrows reversed and nothing combined: what a reduce-scatter collects, an allgather hands back.
+/// S with rounds and directions reversed and nothing combined: a reduce_scatter becomes an allgather.
 template <Schedule S>
 struct reverse {
   static constexpr auto collective = detail::schedule::kind_of_reverse(S::collective);
@@ -80,7 +80,7 @@ struct reverse {
   static constexpr bool relative = is_relative<S>();
   [[no_unique_address]] S forwards{};
 
-  constexpr reverse() = default;  // no aggregate, as `sequence`
+  constexpr reverse() = default;  // no aggregate, see `sequence`
   constexpr explicit reverse(const detail::schedule::ParametersOf<S> auto& p) : forwards{p} {}
 
   constexpr bool supports(int p) const { return kolo::supports(forwards, p); }
@@ -92,10 +92,10 @@ struct reverse {
   }
 };
 
-/// An allreduce or reduce_scatter S of powers of two, whose peers are single ranks, for any size p: p' is the largest
-/// power of two up to p; the first 2 (p - p') ranks pair up, and the even one of a pair acts for both. Costs two rounds
-/// more, n bytes each; in a reduce_scatter the second is a block only. Neighbours pair up, so the order of the ranks is
-/// kept, and so are blocks that are neighbours: a reduce_scatter S has p' blocks, and ranges of them without a stride.
+/// Extends an allreduce or reduce_scatter S of powers of two, whose peers are single ranks, to any size p. p' is the
+/// largest power of two <= p; the first 2 (p - p') ranks form pairs, and the even rank acts for both. Two more rounds
+/// of n bytes each; in a reduce_scatter the second is one block. Pairs are neighbours, so the order of the ranks is
+/// kept, and neighbouring blocks stay neighbours: a reduce_scatter S has p' blocks, and ranges without a stride.
 template <Schedule S>
   requires(S::collective == kind::allreduce || S::collective == kind::reduce_scatter)
 struct fold {
@@ -103,7 +103,7 @@ struct fold {
   static constexpr bool ordered = is_ordered<S>();
   [[no_unique_address]] S core{};
 
-  constexpr fold() = default;  // no aggregate, as `sequence`
+  constexpr fold() = default;  // no aggregate, see `sequence`
   constexpr explicit fold(const detail::schedule::ParametersOf<S> auto& p) : core{p} {}
 
   constexpr bool supports(int p) const {
@@ -155,8 +155,8 @@ struct fold {
   }
 };
 
-/// A reduce S that ends at `root` although every rank keeps its place: at rank 0 first, then sent on. For operators
-/// that do not commute, since a rotation would bring the ranks out of order. Costs one round more.
+/// A reduce S to `root` without renumbering: it reduces to rank 0, which sends the result to the root. For operators
+/// that do not commute, since a rotation would change the order of the ranks. One more round if the root is not 0.
 template <Schedule S>
   requires(S::collective == kind::reduce)
 struct forwarded {

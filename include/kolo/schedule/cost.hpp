@@ -9,14 +9,14 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Bytes that the `peer`-th of a transfer's peers sends or receives, of a vector of `bytes` that is cut into `blocks`.
+/// The bytes that a transfer's peer number `peer` sends or receives, of a vector of `bytes` that is cut into `blocks`.
 [[gnu::noinline]] constexpr std::size_t bytes_in(const block_range& range, int peer, int blocks, int number_of_sets,
                                                  std::size_t bytes) {
   const auto index = [&](int i) { return detail::schedule::block_at(range, i, peer, blocks, number_of_sets) % blocks; };
   const auto first = [&](int b) { return block(bytes, blocks, b).first; };
   if (range.count <= 0) return 0;
   const bool are_neighbours = range.stride == range.run || range.count <= range.run;
-  if (are_neighbours && range.count <= blocks && range.cycle == 0) {  // perhaps around the end
+  if (are_neighbours && range.count <= blocks && range.cycle == 0) {  // may wrap around the end
     const int from = index(0), last = index(range.count - 1);
     const auto end = block(bytes, blocks, last);
     return end.first + end.count - first(from) + (from <= last ? 0 : bytes);
@@ -26,14 +26,13 @@ namespace kolo::inline KOLO_ABI {
   return total;
 }
 
-/// What one rank does, from the first round to the last. What it does for itself alone is no message, and costs
-/// `combined` only.
+/// What one rank does in all rounds. A transfer of a rank to itself is no message, and counts in `combined` only.
 struct cost {
-  int rounds = 0;            ///< of the schedule, whether the rank takes part or is idle
-  std::size_t messages = 0;  ///< that it sends
+  int rounds = 0;            ///< of the schedule, including those in which the rank is idle
+  std::size_t messages = 0;  ///< messages sent
   std::size_t sent = 0;      ///< bytes
   std::size_t received = 0;  ///< bytes
-  std::size_t combined = 0;  ///< bytes that arrive and go through the operator
+  std::size_t combined = 0;  ///< bytes that go through the operator
 };
 
 namespace detail::schedule {
@@ -53,7 +52,7 @@ namespace detail::schedule {
 }
 }  // namespace detail::schedule
 
-/// The cost for rank r of p, of a vector of `bytes`: of all parts together where each rank has one.
+/// The cost for rank r of p. `bytes`: of the vector; of all parts together where each rank has one.
 template <Schedule S>
 constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   cost total{.rounds = s.rounds(p)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost of a transport's work: a table of constants, from which the time of any schedule is predicted.
+// The cost model of a transport: a table of constants, from which the time of any schedule is predicted.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -9,45 +9,45 @@
 
 namespace kolo::inline KOLO_ABI {
 
-enum class kind;  // of collective; schedule/schedule.hpp
+enum class kind;  // of a collective; core/kind.hpp
 
-/// How the executor runs a schedule, by what can be read off it. Of all ranks together, so that they agree about it.
+/// How the executor runs a schedule. It is determined from the steps of all ranks, so that all ranks agree.
 enum class pattern : unsigned char {
   unknown,
-  rounds,    ///< nothing simpler than one round after the other
+  rounds,    ///< one round after the other; no simpler pattern applies
   one_way,   ///< one round in which a rank exchanges at most one block with each of its peers
-  exchange,  ///< the same, and everybody who sends to a peer also receives from it
-  /// two rounds: blocks are exchanged and combined, and each result goes back to where its operands came from
+  exchange,  ///< the same, and a rank that sends to a peer also receives from it
+  /// two rounds: blocks are exchanged and combined, and each result returns to the ranks that sent its operands
   there_and_back
 };
 
-/// The quantities that decide how long a schedule takes; counted from it (select/workload.hpp).
+/// The quantities that determine the time of a schedule; select/workload.hpp counts them.
 struct workload {
   double rounds = 0;
-  double hops = 0;  ///< the longest chain of messages that wait for one another
+  double hops = 0;  ///< the longest chain of messages in which each depends on the one before
   double duplex_rounds =
-      0;  ///< rounds in which a rank sends and receives, so that nobody runs ahead; of the rank that has most
-  double messages = 0;  ///< of the busiest rank, sent or received, whichever are more
+      0;  ///< rounds in which a rank both sends and receives, so that no rank runs ahead; the maximum over the ranks
+  double messages = 0;  ///< sent or received, whichever are more, by the busiest rank
   double bytes = 0;     ///< the same
-  double shared = 0;    ///< bytes that all ranks send, divided by the ranks: what counts where ranks share cores
-  double combined = 0;  ///< bytes of the busiest rank that go through the operator
+  double shared = 0;    ///< bytes that all ranks send, divided by the ranks; they cost time where ranks share cores
+  double combined = 0;  ///< bytes that the busiest rank combines
 };
 
-/// What a prediction multiplies a `workload` with: seconds for each part of it. A program rarely writes one: it names
-/// a table from a file (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on how much memory is
-/// touched, a constant has a value for each of `sizes`, the length of the whole vector; between two of them it is
-/// interpolated, over the logarithm of the length.
+/// The constants by which a prediction multiplies a `workload`: seconds for each of its quantities. A program rarely
+/// writes one: it sets a table from a file (`kolo::use_tuning`), or has one fitted (`kolo::fit`). Where time depends on
+/// how much memory is touched, a constant has a value for each of `sizes`, the length of the whole vector, and is
+/// interpolated between them over the logarithm of the length.
 ///
-/// A row holds for one number of ranks and one pattern; where there is none for a number of ranks, the nearest is
-/// taken, and where there is none for a pattern, one for `pattern::rounds`, of which there must be one.
+/// A row holds for one number of ranks and one pattern. A number of ranks without a row uses the nearest one. A pattern
+/// without a row uses `pattern::rounds`, which must have one.
 ///
-/// What the transport's own collectives take (MPI's) cannot be counted from rounds, so it stands there as it was
-/// measured. A table without such times never has one of them chosen.
+/// The times of the transport's own collectives (MPI's) cannot be counted from rounds; the table has them as they were
+/// measured. With a table that lacks them, the transport's own collectives are never chosen.
 struct tuning {
   static constexpr std::array<std::size_t, 6> sizes{1 << 10, 1 << 13, 1 << 16, 1 << 19, 1 << 23, 1 << 25};
   using per_size = std::array<double, sizes.size()>;
 
-  /// The cost of a round among that number of ranks, by how the schedule runs: as a stream, by rounds, by messages.
+  /// The constants for one number of ranks and one pattern.
   struct row {
     int ranks = 0;
     pattern runs_as = pattern::unknown;
@@ -60,26 +60,25 @@ struct tuning {
     per_size combined{};  ///< seconds per byte
   };
 
-  /// Seconds of the transport's own collectives, for one number of ranks; by `kind`, then by `native_sizes`, of the
-  /// vector of all parts together. Between two lengths straight, beyond the last in proportion. A collective with a 0
-  /// is not known.
+  /// The times of the transport's own collectives: seconds by `kind`, then by `native_sizes`, the bytes of all parts
+  /// together. They are linear between two lengths, and proportional beyond the last. A collective with a 0 is unknown.
   static constexpr std::size_t kinds = 11;
   static constexpr std::array<std::size_t, 12> native_sizes{8,       32,      128,     512,     1 << 11, 1 << 13,
                                                             1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23, 1 << 25};
   using native_times = std::array<double, native_sizes.size()>;
-  /// The time of the transport's own collectives among that number of ranks: seconds, by kind and by `native_sizes`.
+  /// The times of the transport's own collectives for one number of ranks: seconds, by kind and by `native_sizes`.
   struct native_row {
     int ranks = 0;
     std::array<native_times, kinds> seconds{};
   };
 
   static constexpr int most_rows = 24, most_native_rows = 4;
-  std::array<row, most_rows> rows{};                  ///< unused rows at the end have no ranks
+  std::array<row, most_rows> rows{};                  ///< `ranks` of unused rows at the end is 0
   std::array<native_row, most_native_rows> native{};  ///< the same
-  per_size copied{};                                  ///< seconds per byte that is read and written, at best: the bound
-  double noticed = 0;                                 ///< seconds until another rank sees what was written, at best
+  per_size copied{};   ///< seconds per byte that is read and written, at best; for the lower bound
+  double noticed = 0;  ///< seconds until another rank sees a write, at best
 
-  /// Of all ranks, and of a vector of `bytes`.
+  /// The predicted time for a vector of `bytes` among this number of ranks; 0 if the table is empty.
   constexpr double seconds(int ranks, pattern p, std::size_t bytes, const workload& l) const {
     const row* r = row_for(ranks, p);
     if (!r) return 0;
@@ -87,7 +86,7 @@ struct tuning {
     return l.rounds * r->round + l.hops * r->hop + l.duplex_rounds * r->duplex + l.messages * r->message +
            l.bytes * at(r->bytes) + l.shared * at(r->shared) + l.combined * at(r->combined);
   }
-  /// Of the transport's own collective; 0: not known.
+  /// The time of the transport's own collective; 0: unknown.
   constexpr double native_seconds(int ranks, kind collective, std::size_t bytes) const {
     const native_row* const r = nearest(native, ranks, [](const native_row&) { return true; });
     if (!r) return 0;
@@ -102,7 +101,7 @@ struct tuning {
     const double part = bytes <= from ? 0 : static_cast<double>(bytes - from) / static_cast<double>(to - from);
     return seconds[i] + part * (seconds[i + 1] - seconds[i]);
   }
-  /// The row that `seconds` goes by: of this pattern, else of `rounds`; null in an empty table.
+  /// The row that `seconds` uses: of this pattern, else of `pattern::rounds`; null in an empty table.
   constexpr const row* row_for(int ranks, pattern p) const {
     const auto of = [this, ranks](pattern wanted) {
       return nearest(rows, ranks, [wanted](const row& r) { return r.runs_as == wanted; });
@@ -110,13 +109,13 @@ struct tuning {
     const row* const r = of(p);
     return r ? r : of(pattern::rounds);
   }
-  /// A constant for this length.
+  /// The constant for this length.
   static constexpr double at(const per_size& v, std::size_t bytes) { return interpolated(v, position_of(bytes)); }
 
-  /// Where a number of bytes stands between two of `sizes`.
+  /// The position of a number of bytes between two of `sizes`.
   struct size_position {
     std::size_t index;  ///< below sizes.size() - 1
-    double part;        ///< 0 ... 1 of the way to the next
+    double part;        ///< 0 ... 1: fraction of the way to the next
   };
   static constexpr size_position position_of(std::size_t bytes) {
     if (bytes <= sizes.front()) return {0, 0};
@@ -139,7 +138,7 @@ struct tuning {
       if (r.ranks > 0 && fits(r) && (!found || distance(r) < distance(*found))) found = &r;
     return found;
   }
-  /// log2(bytes / least), taken as straight between powers of two.
+  /// log2(bytes / least), linear between powers of two.
   static constexpr double octaves(std::size_t bytes, std::size_t least) {
     double x = static_cast<double>(bytes) / static_cast<double>(least), whole = 0;
     for (; x > 2; x /= 2) whole += 1;

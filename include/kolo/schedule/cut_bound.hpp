@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long a collective takes at least on a graph of links, whatever the schedule: by maximal flows.
+// The least time of a collective on a graph of links, whatever the schedule: by maximum flows.
 #pragma once
 
 #include <kolo/core/kind.hpp>
@@ -15,7 +15,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
 
-/// Maximal flows from a source that reaches every rank over a pipe of its own; in bytes a second. Dinic's.
+/// Maximum flows, in bytes per second, from a source with an arc of its own to every rank. Dinic's algorithm.
 template <class Graph>
 class flows {
  public:
@@ -34,7 +34,7 @@ class flows {
       if (arcs_[a].to == vertex) all += arcs_[a].capacity;
     return all;
   }
-  /// What comes from the ranks through pipes of so many bytes a second each; `only`: from this rank alone.
+  /// The flow into `sink` if the source's arcs to the ranks carry `pipe` each; `only`: the arc to this rank alone.
   double to(int sink, double pipe, int only = -1) {
     for (arc& a : arcs_) a.left = a.capacity;
     for (int r = 0; r < ranks_; ++r) arcs_[first_of_source_ + 2 * at(r)].left = only < 0 || only == r ? pipe : 0;
@@ -47,7 +47,7 @@ class flows {
     }
     return all;
   }
-  /// After that: the ranks on the source's side of a least cut, and what all arcs of the graph that leave it carry.
+  /// After `to`: the ranks on the source's side of a minimum cut, and the capacity of the graph's arcs that leave it.
   int ranks_in_cut() const {
     return static_cast<int>(std::count_if(level_.begin(), level_.begin() + ranks_, [](int l) { return l >= 0; }));
   }
@@ -100,16 +100,16 @@ class flows {
   }
 
   int ranks_, source_;
-  std::vector<std::vector<std::size_t>> of_;  // arcs, of each vertex
-  std::vector<arc> arcs_{};                   // in pairs, there and back
+  std::vector<std::vector<std::size_t>> of_;  // arcs, by the vertex that they leave
+  std::vector<arc> arcs_{};                   // in pairs, forward and reverse
   std::size_t first_of_source_ = 0;
   std::vector<int> level_{};
   std::vector<std::size_t> next_{};
   double scale_ = 0;
 };
 
-/// Bytes a second at which every rank can hear from all others at once, from each as many: the least over all sets of
-/// ranks and switches that some rank is not in of what leaves the set, for each rank in it.
+/// The bytes per second at which every rank can receive from all others at once, equally from each: the minimum, over
+/// all sets of ranks and switches that lack some rank, of the capacity that leaves the set per rank in it.
 template <class Graph>
 double rate_of_allgather(const Graph& g) {
   flows<Graph> f{g};
@@ -121,7 +121,7 @@ double rate_of_allgather(const Graph& g) {
     if (f.to(r, rate) < rate * p * (1 - 1e-9)) {
       const double less = f.out_of_cut() / std::max(1, f.ranks_in_cut());
       if (less >= rate) return rate;  // rounding
-      rate = less, r = 0;             // another set is narrower: for its rate all are asked again
+      rate = less, r = 0;             // a narrower cut: all ranks are checked again at its rate
     } else {
       ++r;
     }
@@ -138,7 +138,7 @@ double rate_of_broadcast(const Graph& g, int root) {
   return rate;
 }
 
-/// Seconds for which the first byte is under way between the two ranks that are farthest apart; from `root`, if one is.
+/// The latency in seconds between the two ranks that are farthest apart; from `root` only, if root >= 0.
 template <class Graph>
 double longest_latency(const Graph& g, int root) {
   const routes<Graph> all{g, 0};
@@ -155,14 +155,15 @@ double longest_latency(const Graph& g, int root) {
 
 }  // namespace detail::schedule
 
-/// Seconds that no schedule of this kind can do without on the graph: the greatest of
+/// A lower bound, in seconds, of every schedule of this kind on the graph: the greatest of
 ///
-/// * for every set of ranks and switches, what must leave it at least, over the links that leave it
-/// * of an allreduce, 2 (p-1) times its bytes over all links that lead into ranks (switches combine nothing)
+/// * for every set of ranks and switches, the bytes that must leave it over the bandwidth of the links that leave it
+/// * for an allreduce, 2 (p-1) times its bytes over the bandwidth of all links into ranks (switches combine nothing)
 /// * the latency between the two ranks that are farthest apart
 ///
-/// `bytes`: of the vector; of all parts together where each rank has one. Infinite where some rank is not reached.
-/// Cost    p maximal flows, or a few times as many. Overheads, and the time to combine, are left out.
+/// `bytes`: of the vector; of all parts together where each rank has one. The bound is infinite if some rank cannot be
+/// reached. It leaves out overheads and the time to combine.
+/// Cost    p maximum flows, or a few times as many.
 /// Errors  std::invalid_argument: no bound for this kind.
 /// Source  Zhao et al., "ForestColl: throughput-optimal collective communications on heterogeneous network fabrics",
 ///         arXiv 2402.06787.

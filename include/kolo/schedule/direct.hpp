@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The direct algorithms: everybody talks to everybody, once or twice.
+// The direct algorithms: every rank exchanges messages with all others, once or twice.
 #pragma once
 
 #include <kolo/schedule/combinators.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); allreduce, reduce and broadcast: one block; the others: p.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); allreduce, reduce, broadcast and barrier: one
+///         block; the others: p blocks.
+/// After   the collective's postcondition.
 /// Cost    1 round of p-1 messages; (p-1) n bytes where there is one block, (p-1)/p n where there are p.
 /// Order   the order of the ranks.
 /// Errors  none of its own.
-/// Source  folklore; the floor of latency where a rank reaches all peers at once (shared memory, NVSwitch). Others call
-///         the gather and scatter linear, the alltoall direct, and the barrier flat.
+/// Source  folklore; the least latency where a rank reaches all peers at once (shared memory, NVSwitch). Other
+///         libraries call the gather and scatter linear, the alltoall direct, and the barrier flat.
 struct one_shot {
-  /// Every rank sends its vector to all, and combines what comes in the order of the ranks.
+  /// Every rank sends its vector to all others, and combines all vectors in the order of the ranks.
   struct allreduce {
     static constexpr auto collective = kind::allreduce;
     static constexpr bool relative = true;
@@ -27,7 +28,7 @@ struct one_shot {
     }
   };
 
-  /// Every rank sends block r to rank r, which combines in the order of the ranks.
+  /// Every rank sends block s to rank s, which combines all contributions in the order of the ranks.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;
@@ -45,7 +46,7 @@ struct one_shot {
   };
   using allgather = reverse<reduce_scatter>;
 
-  /// All send to rank 0, which combines in the order of the ranks.
+  /// All ranks send to rank 0, which combines in the order of the ranks.
   struct reduce {
     static constexpr auto collective = kind::reduce;
     static constexpr bool ordered = true;
@@ -58,7 +59,7 @@ struct one_shot {
   };
   using broadcast = reverse<reduce>;
 
-  /// All send their blocks to rank 0.
+  /// All ranks send their blocks to rank 0.
   struct gather {
     static constexpr auto collective = kind::gather;
     static constexpr int blocks(int p) { return p; }
@@ -70,7 +71,7 @@ struct one_shot {
   };
   using scatter = reverse<gather>;
 
-  /// Every rank sends block r to rank r; what comes from rank s is block s of its second ring.
+  /// Every rank sends block s to rank s; what arrives from rank s becomes block s of set 1.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr bool relative = true;
@@ -89,7 +90,7 @@ struct one_shot {
     }
   };
 
-  /// Every rank tells all that it has come.
+  /// Every rank sends an empty message to all others.
   struct barrier {
     static constexpr auto collective = kind::barrier;
     static constexpr bool relative = true;
@@ -102,12 +103,12 @@ struct one_shot {
   };
 };
 
-/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); p blocks.
+/// After   the collective's postcondition.
 /// Cost    2 rounds of p-1 messages, 2(p-1)/p n bytes in all; reduce_scatter and allgather: half of that.
 /// Order   the order of the ranks.
 /// Errors  none of its own.
-/// Source  folklore; what shared memory and NVSwitch do best with long vectors.
+/// Source  folklore; the fastest for long vectors over shared memory and NVSwitch.
 struct two_shot {
   using reduce_scatter = one_shot::reduce_scatter;
   using allgather = one_shot::allgather;

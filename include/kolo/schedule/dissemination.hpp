@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The dissemination barrier: with every round a rank has heard of twice as many ranks, or of `radix` times as many.
+// The dissemination barrier: each round multiplies by `radix` the number of ranks whose arrival a rank knows of.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  nothing; one empty block.
-/// After   every rank has come.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); one empty block.
+/// After   the collective's postcondition.
 /// Cost    ceil(log_radix p) rounds of radix - 1 messages, no bytes.
 /// Order   nothing is combined.
-/// Errors  supports nothing when the radix is not 2, 3, 4 or 5.
+/// Errors  supports no number of ranks if the radix is not 2, 3, 4 or 5.
 /// Source  Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", Int. J. Parallel Programming 1988.
 struct dissemination {
   int radix = 2;
   struct barrier;
 };
 
-/// In round k every rank tells radix - 1 others, radix^k apart, that it has come.
+/// In round k every rank sends an empty message to the ranks i radix^k further around the circle, 0 < i < radix.
 struct dissemination::barrier {
   static constexpr auto collective = kind::barrier;
   static constexpr bool relative = true;
@@ -38,7 +38,7 @@ struct dissemination::barrier {
   }
 
  private:
-  /// Ranks of which a rank has heard before round k: itself and those before it.
+  /// The number of ranks whose arrival a rank knows of before round k: itself and those before it.
   constexpr long long known(int k) const {
     long long ranks = 1;
     while (k-- > 0) ranks *= shape.radix;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two binary trees, in which the leaves of one are the inner nodes of the other: every rank forwards, and every port is
-// busy.
+// Two binary trees whose leaves are inner nodes of the other tree: every rank forwards, and every port is busy.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -9,13 +8,13 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); B = `segments` blocks.
-/// After   as the kind says.
-/// Cost    broadcast and reduce: B + 2 floor(lg m) rounds, n/B bytes each, n in all. m = p-1 is the size of the trees;
-///         where that is odd, m = p-2, and one round more. Where 4 divides m, one round less. Two ranks: B rounds.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); B = `segments` blocks.
+/// After   the collective's postcondition.
+/// Cost    broadcast and reduce: B + 2 floor(lg m) rounds, n/B bytes each, n in all. m is the size of the trees: p-1,
+///         or, where that is odd, p-2, with one round more. Where 4 divides m, one round less. Two ranks: B rounds.
 ///         allreduce: both.
 /// Order   the order of the ranks: both trees are numbered from left to right.
-/// Errors  supports nothing when there is not even one segment.
+/// Errors  supports no number of ranks if `segments` is below 1.
 /// Source  Sanders, Speck, Traff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", ParCo 2009.
 struct double_tree {
   int segments = 16;
@@ -26,8 +25,8 @@ struct double_tree {
 
 namespace detail::schedule {
 
-/// A binary tree over 1 ... m, numbered from left to right; m is even. The lowest bit of a number is its height, so the
-/// odd ones are leaves; where a number is missing, its left child takes its place. Node 0 is above the root.
+/// A binary tree over 1 ... m, numbered from left to right; m is even. The lowest set bit of a number gives its height,
+/// so odd numbers are leaves. The left child of a missing number replaces it. Node 0 is above the root.
 struct numbered_tree {
   int m, root = floor_power_of_two(m);
 
@@ -37,16 +36,16 @@ struct numbered_tree {
     while (i > m);
     return i;
   }
-  /// On side -1 or 1; 0 where there is none.
+  /// The child on side -1 or 1; 0 if there is none.
   constexpr int child(int i, int side) const {
     if (i == 0) return side > 0 && m > 0 ? root : 0;
     for (int d = (i & -i) / 2; d > 0; d /= 2)
       if (i + side * d <= m) return i + side * d;
     return 0;
   }
-  /// The round in which segment 0 arrives; segment b arrives b rounds later. The children of a node are told in rounds
-  /// of different parity, i and m + 1 - i in rounds of the same. So nobody sends twice in a round, or receives twice,
-  /// when even segments take this tree and odd ones its mirror image, in which i is m + 1 - i.
+  /// The round in which node i receives segment 0; segment b follows b rounds later. The children of a node receive in
+  /// rounds of different parity, i and m + 1 - i in rounds of the same parity. So no rank sends twice or receives twice
+  /// in a round if even segments take this tree and odd ones its mirror image, in which i is m + 1 - i.
   constexpr int told(int i) const {
     if (i % 2 != 0) {
       const int soon = told(parent(i)) + 1;
@@ -60,7 +59,7 @@ struct numbered_tree {
 
 }  // namespace detail::schedule
 
-/// From rank 0 down two trees: even segments in the one, odd ones in its mirror image.
+/// From rank 0 down two trees: even segments in one, odd ones in its mirror image.
 struct double_tree::broadcast {
   static constexpr auto collective = kind::broadcast;
   double_tree shape{};
@@ -79,7 +78,7 @@ struct double_tree::broadcast {
     for (int image = 0; image < 2 && r >= above; ++image) {
       const auto mirrored = [&](int i) { return image == 0 ? i : mod(-i, m + 1); };
       const auto rank = [&](int i) { return above + mirrored(i); };
-      const auto segment = [&](int i) {  // that node i is told now
+      const auto segment = [&](int i) {  // that node i receives now
         const int b = k - above - tree.told(i);
         return b >= 0 && b < shape.segments && b % 2 == image ? b : nobody;
       };
@@ -94,11 +93,11 @@ struct double_tree::broadcast {
   }
 
  private:
-  /// The trees hold an even number of ranks, so rank 0 has rank 1 below it where p is even.
+  /// The trees have an even number of nodes, so where p is even, rank 1 is their node 0 and rank 0 is above it.
   static constexpr int above_the_trees(int p) { return p % 2 == 0 ? 1 : 0; }
 };
 
-/// The broadcast backwards: what comes from a rank on the right is the later operand.
+/// The broadcast in reverse: an operand from a higher rank is the right operand.
 struct double_tree::reduce {
   static constexpr auto collective = kind::reduce;
   static constexpr bool ordered = true;
@@ -118,7 +117,7 @@ struct double_tree::reduce {
   }
 };
 
-/// Up both trees, then down. Both ways fill every port, so side by side they would not be quicker.
+/// Up both trees, then down. Each direction fills every port, so running both at once would not be faster.
 struct double_tree::allreduce {
   static constexpr auto collective = kind::allreduce;
   static constexpr bool ordered = true;

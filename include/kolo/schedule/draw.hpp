@@ -19,15 +19,15 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
 
-/// Where things are, in pixels.
+/// The layout, in pixels.
 struct grid {
   int ranks, rounds, blocks;
   bool sliced;  ///< a cell has a slice for each rank
-  int top;      ///< of the first row of cells
+  int top;      ///< y of the first row of cells
   int slice = ranks <= 5 ? 5 : ranks <= 12 ? 4 : 2;
   int cell = blocks == 1 ? 16 : blocks <= 4 ? 12 : blocks <= 10 ? 8 : blocks <= 20 ? 6 : 3;
   int height = sliced ? std::max(slice * ranks, 12) : 16;
-  int between = 18;  ///< the cells of neighbouring ranks
+  int between = 18;  ///< gap between the cells of neighbouring ranks
   int column = std::max(blocks * cell, 18) + between;
   int pitch = height + 40 + 3 * ranks;
   int left = 54;
@@ -79,15 +79,15 @@ class picture {
              "</text>\n");
   }
 
-  /// Around the circle of hues once; where the ranks are many, every other one is lighter.
+  /// Spreads the ranks over the circle of hues; with more than 8 ranks, every other one is lighter.
   std::string colour(int r) const {
     markup hsl;
     hsl.put("hsl(", 360 * r / s_.size, ",", 62, "%,", s_.size > 8 && r % 2 == 1 ? 66 : 54, "%)");
     return hsl.text();
   }
 
-  /// From what is sent to what is received, with a bracket over each; of a message that nobody receives the second half
-  /// is missing.
+  /// From the sent blocks to the received ones, with a bracket over each. A message that no rank receives has no second
+  /// bracket.
   void arrow(const movement& m) {
     const int down = at_.y(m.round) + at_.height + 4, up = at_.y(m.round + 1) - 4;
     const bool is_lost = m.received.empty() && !m.sent.empty(), is_copy = reduces(s_.collective) && !m.combines;
@@ -114,7 +114,7 @@ class picture {
     }
   }
 
-  /// Of the blocks in the middle; a range that goes around the end has its middle in one of its parts.
+  /// The x of the middle block; for a range that wraps around the end, the middle of one of its parts.
   int middle(int r, const std::vector<int>& blocks) const {
     if (blocks.empty()) return at_.x(r, 0) + at_.blocks * at_.cell / 2;
     const std::size_t i = blocks.size() / 2;
@@ -131,7 +131,7 @@ class picture {
     out_.put("<use class=\"cell\" href=\"#", name.text(), "\" x=\"", at_.x(r, b), "\" y=\"", at_.y(moment), "\"/>\n");
   }
 
-  /// Draws a cell with these contributions: a slice for each, in the place of its rank, or all of it.
+  /// Defines a cell with these contributions: a slice for each at the position of its rank, or the whole cell.
   void define(const std::string& name, const holding& what, int b) {
     const int w = at_.cell - 1;
     out_.put("<defs><g id=\"", name, "\"><rect class=\"",
@@ -154,7 +154,7 @@ class picture {
     return digits;
   }
 
-  /// Frames what rank r is promised.
+  /// Frames the blocks that rank r must hold at the end.
   void promise(int r) {
     const auto is_wanted = [&](int b) { return required_after(s_.collective, r, b, s_.blocks, s_.size, s_.root); };
     for (int b = 0, end; b < past_.blocks(); b = std::max(end, b + 1)) {
@@ -168,7 +168,7 @@ class picture {
              blocks * at_.cell + 3, "\" height=\"", at_.height + 4, "\"/>\n");
   }
 
-  /// Frames the block that is not there, or that is wrong from then on.
+  /// Frames the block that is missing, or that is wrong from then on.
   void blame() {
     if (found_.rank < 0 || found_.block < 0 || found_.block >= past_.blocks()) return;
     const bool before = found_.what == fault::sends_nothing || found_.what == fault::unmatched_send;
@@ -187,13 +187,13 @@ class picture {
 
 }  // namespace detail::schedule
 
-/// Pictures of schedules, side by side in one SVG, which needs nothing else and is readable on light and on dark
-/// ground. The same schedules give the same text. A wrong schedule can be drawn, too: its first fault is said and
-/// framed. With more than 16 ranks, or 12,000 cells, a picture has two squares for each of at most 12 rounds: who sends
-/// to whom, and what all hold then.
+/// Pictures of schedules, side by side in one SVG, which is self-contained and readable on light and dark backgrounds.
+/// The same schedules give the same text. A wrong schedule can be drawn, too: its first fault is named and framed. With
+/// more than 16 ranks, or 12,000 cells, a picture has two squares for each of at most 12 rounds: which rank sends to
+/// which, and what all ranks hold afterwards.
 class drawing {
  public:
-  /// The pictures of a row; further ones go below it.
+  /// `across`: pictures in a row; further ones go below it.
   explicit drawing(int across = 4) : across_{across} {}
 
   template <Schedule S>
@@ -269,7 +269,7 @@ class drawing {
   std::vector<std::string> names_{};
 };
 
-/// One schedule as SVG; its title, if none is said, is the name of the algorithm.
+/// One schedule as SVG. Without a name, the title is the name of the algorithm.
 template <Schedule S>
 std::string draw(const S& schedule, int size, std::string_view name = "") {
   return drawing{}.add(schedule, size, name).svg();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule without its type: what looks at schedules from outside, the proof and the clock, is compiled once for all
-// of them.
+// A schedule without its type, so that code that only reads schedules, the proof and the clock, is compiled once.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -22,16 +21,16 @@ struct erased_schedule {
   bool ordered = false, relative = false;
   int size = 0, blocks = 0, rounds = 0, scratch = 0, reduce_rounds = 0, root = 0;
   constexpr virtual step at(int rank, int round) const = 0;
-  /// Of a permutation: whose blocks the rank ends with; `nobody` where the schedule does not say it.
+  /// For a permutation: whose blocks the rank ends with; `nobody` if the schedule does not declare it.
   constexpr virtual int source(int rank) const = 0;
-  /// The steps of ranks 0 ... ranks - 1: one call for all of them.
+  /// Lists the steps of ranks 0 ... ranks - 1 in one virtual call.
   virtual void list(int round, int ranks, transfers_of_round& to) const = 0;
 
  protected:
   constexpr ~erased_schedule() = default;
 };
 
-/// Refers to the schedule, which has to outlive it.
+/// Refers to the schedule, which must outlive it.
 template <Schedule S>
 class erased final : public erased_schedule {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Symbolic sums: what a proof knows about the operands of a value, and their order.
+// Symbolic expressions: what a proof knows about the operands of a value, and their order.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -10,7 +10,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// An array that grows, also in a constant evaluation.
+/// A growable array that works in constant evaluation.
 template <class T>
 class row {
  public:
@@ -45,13 +45,13 @@ class row {
   std::ptrdiff_t room_;
 };
 
-/// What the ranks have put together so far. Expression number r < p is the contribution of rank r; every combination
-/// makes a new one. It knows its operands, whose contributions it holds, the ranks between which they lie, and a hash
-/// of its tree in which the two operands of a combination are interchangeable.
+/// The expressions of a proof. Expression number r < p is the contribution of rank r; every combination adds one. An
+/// expression has its operands, the set of its contributions, the lowest and highest of their ranks, and a hash of its
+/// tree in which the two operands of a combination are interchangeable.
 ///
-/// Combinations of one pass (the arrivals of one transfer) are not stored in between, so elements of 16 bits are not
-/// rounded there. The hash `passes` is of the tree and of where it is cut into passes; and of whether the last of them
-/// is the one in which an operator finishes.
+/// The intermediate results of one pass (the arrivals of one transfer) are not stored, so 16-bit elements are not
+/// rounded there. The hash `passes` covers the tree, its division into passes, and whether an operator finishes in the
+/// last pass.
 class expressions {
  public:
   constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
@@ -62,7 +62,7 @@ class expressions {
     }
   }
 
-  /// Begins a combination in one pass, in which the operator finishes or not.
+  /// Begins a pass. `finishes`: the operator finishes in it.
   constexpr void begin_pass(bool finishes) {
     pass_ = static_cast<int>(trees_.size());
     finishes_ = finishes;
@@ -82,7 +82,7 @@ class expressions {
                       x.first < y.first ? x.first : y.first, x.last > y.last ? x.last : y.last, a < pass_ ? a : ~a, b});
     return static_cast<int>(trees_.size()) - 1;
   }
-  /// Does it hold the contributions of the ranks 0 ... n - 1?
+  /// Whether it holds the contributions of ranks 0 ... n - 1.
   constexpr bool holds_first(int a, int n) const {
     for (int w = 0; w < words_; ++w)
       if ((first_ranks(n, w) & ~word(a, w)) != 0) return false;
@@ -91,14 +91,14 @@ class expressions {
   constexpr int last(int a) const { return trees_[a].last; }
   constexpr std::uint64_t hash(int a) const { return trees_[a].hash; }
   constexpr std::uint64_t passes(int a) const { return trees_[a].passes; }
-  /// "((0 1) (2 3))": parentheses stand around what one pass combines from the left.
+  /// "((0 1) (2 3))": parentheses enclose what one pass combines from the left.
   std::string text(int a) const { return trees_[a].right < 0 ? std::to_string(a) : '(' + pass(a) + ')'; }
 
  private:
   struct tree {
     std::uint64_t hash, passes;
     int first, last;
-    int left, right;  ///< the operands; ~left where the left one is of the same pass
+    int left, right;  ///< the operands; ~left if the left one is of the same pass
   };
   std::string pass(int a) const {
     const int left = trees_[a].left;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Families of schedules (`ring`, `binomial`, ...): one name for an algorithm, whatever the collective.
+// Families of schedules (`ring`, `binomial`, ...): one name for an algorithm in all its collectives.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -10,7 +10,7 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// The schedule of a kind in the family A: the nested type that has the kind's name.
+/// The schedule of a kind in the family A: the nested type with the kind's name.
 template <kind K>
 using kind_constant = std::integral_constant<kind, K>;
 template <class A>
@@ -39,13 +39,13 @@ std::type_identity<typename A::barrier> member(kind_constant<kind::barrier>);
 template <kind K, class A>
 using member_of = typename decltype(member<A>(kind_constant<K>{}))::type;
 
-/// A family that can do K.
+/// A family that has a schedule of kind K.
 template <class A, kind K>
 concept FamilyFor = requires {
   requires ScheduleFor<member_of<K, A>, K>;
 };
 
-/// f.operator()<K>() for each kind that a family may have a schedule for.
+/// Calls f.operator()<K>() for each kind that a family may have a schedule for.
 template <class F>
 constexpr void for_each_kind(F f) {
   [&]<int... K>(std::integer_sequence<int, K...>) { (f.template operator()<kind{K}>(), ...); }
@@ -58,17 +58,17 @@ concept Family = FamilyFor<A, kind::allreduce> || FamilyFor<A, kind::reduce_scat
     FamilyFor<A, kind::scatter> || FamilyFor<A, kind::alltoall> || FamilyFor<A, kind::scan> ||
     FamilyFor<A, kind::exclusive_scan> || FamilyFor<A, kind::barrier>;
 
-/// Several schedules, where a function is about one.
+/// A family of schedules that is not itself a schedule.
 template <class A>
 concept ManySchedules = Family<A> && !Schedule<A>;
 
-/// One of them, which is known at run time: `synthesized`.
+/// A family that holds one schedule, whose kind is known at run time: `synthesized`.
 template <class A>
 concept KnowsItsKind = ManySchedules<A> && requires(const A& a) {
   a.table().collective;
 };
 
-/// What such a function says to a family.
+/// The compile error of a function that takes one schedule and is given a family.
 template <class A>
 constexpr void ask_which() {
   static_assert(Schedule<A>,
@@ -76,7 +76,7 @@ constexpr void ask_which() {
                 "place of ring{}, or "
                 "schedule_of<kind::allreduce>(family) where the family has parameters");
 }
-/// f(schedule) of the one that is known at run time; of another family it is not known which.
+/// Returns f(schedule) if the family knows its kind at run time; with any other family it does not compile.
 template <class R, ManySchedules A, class F>
 constexpr R with_one(const A& a, F f) {
   if constexpr (KnowsItsKind<A>) return a.with_schedule(f);
@@ -93,12 +93,12 @@ template <class A, kind K>
 concept FamilyAloneFor = !Schedule<A> && FamilyFor<A, K>;
 }  // namespace detail::schedule
 
-/// An algorithm that can do K.
+/// An algorithm that has a schedule of kind K.
 template <class A, kind K>
 concept AlgorithmFor = ScheduleFor<A, K> || detail::schedule::FamilyAloneFor<A, K>;
 
-/// The schedule of kind K: the algorithm itself, or the family's. A family with state is handed to its schedules, whose
-/// first member it is: `chain{.segments = 64}` becomes `chain::broadcast{chain{.segments = 64}}`.
+/// The schedule of kind K: the algorithm itself, or the family's. A family with state is the first member of its
+/// schedules: `chain{.segments = 64}` becomes `chain::broadcast{chain{.segments = 64}}`.
 template <kind K, AlgorithmFor<K> A>
 constexpr auto schedule_of(const A& algorithm) {
   if constexpr (Schedule<A>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The words of pictures: XML, titles and names. Opt-in, with draw.hpp.
+// The text of pictures: XML, titles and names. Opt-in, with draw.hpp.
 #pragma once
 
 #include <kolo/schedule/replay.hpp>
@@ -11,7 +11,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// XML out of strings and whole numbers.
+/// Builds XML from strings and integers.
 class markup {
  public:
   template <class... Parts>
@@ -27,7 +27,7 @@ class markup {
       else if (c == '<') safe += "&lt;";
       else if (c == '>') safe += "&gt;";
       else if (c == '"') safe += "&quot;";
-      else if (static_cast<unsigned char>(c) < ' ') safe += ' ';  // most control characters cannot stand in XML at all
+      else if (static_cast<unsigned char>(c) < ' ') safe += ' ';  // XML forbids most control characters
       else safe += c;
     }
     return safe;
@@ -39,7 +39,7 @@ class markup {
   std::string text_;
 };
 
-/// The lines above a picture: name, collective, numbers, and the first fault if there is one. Returns where they end.
+/// Writes the lines above a picture: name, collective, numbers, and any first fault. Returns where they end.
 inline int put_title(markup& out, const erased_schedule& s, const replay& past, const verdict& found,
                      std::string_view name) {
   const auto sent =
@@ -51,13 +51,13 @@ inline int put_title(markup& out, const erased_schedule& s, const replay& past, 
   if (!found) out.put("<text class=\"wrong\" x=\"0\" y=\"72\">", markup::escaped(found.message()), "</text>\n");
   return found ? 54 : 72;
 }
-/// In pixels, at most.
+/// An upper bound, in pixels.
 inline int width_of_title(const verdict& found, std::string_view name) {
   return std::max(12 * static_cast<int>(name.size()), found ? 0 : 8 * static_cast<int>(found.message().size()));
 }
 
-/// What a picture is called if nobody says it: the schedule's type, without the library's namespaces and without the
-/// collective at its end: "ring", "sequence<ring::reduce_scatter, ...>", "my_ring".
+/// The default title of a picture: the schedule's type, without the library's namespaces and without the collective at
+/// its end: "ring", "sequence<ring::reduce_scatter, ...>", "my_ring".
 template <class S>
 std::string own_title() {
   std::string text = __PRETTY_FUNCTION__;  // ... [with S = kolo::v0::bruck::allgather; ...], or ... [S = ...]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which rank sends which block to which, round by round, over links that carry a fixed number of blocks a round.
+// Decides which rank sends which block to which in each round, over links that carry a fixed number of blocks a round.
 #pragma once
 
 #include <kolo/schedule/synthesized.hpp>
@@ -14,22 +14,23 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Two ranks that a link joins, or links over switches alone.
+/// Two ranks that are joined by a link, or by links over switches only.
 struct joined_pair {
   int from, to;
   std::vector<int> links;
 };
 
-/// Who wants what: in an allgather each rank has `chunks` blocks at first, in a broadcast the root has all of them.
+/// The blocks to spread: at first each rank of an allgather has `chunks` blocks, the root of a broadcast has all.
 struct spreading {
   int ranks, blocks, chunks, root;  ///< root -1: an allgather
-  bool one_copy_a_round;  ///< no rank sends a block twice in a round: in reverse, two would be combined at once
-  bool enters_once;       ///< a block comes once into a cluster of wider links, and spreads there
+  bool one_copy_a_round;            ///< no rank sends a block twice in a round: reversed, it would combine two at once
+  bool enters_once;                 ///< a block enters a cluster of wider links once, and spreads there
   int owner(int block) const { return root >= 0 ? root : block / chunks; }
 };
 
-/// Greedy matching in a network that is expanded in time: in each round every link carries as many blocks as fit into
-/// the round, each time the block that the fewest ranks have, of those that the one has and the other wants.
+/// Greedy matching in a network that is expanded in time: in each round every link carries as many blocks as fit. It
+/// takes, of the blocks that the sender has and the receiver lacks, the one that the fewest ranks have, or the longest
+/// run of them if there is room for several.
 ///
 /// Source: Won et al., "TACOS: topology-aware collective algorithm synthesizer", arXiv 2304.05301.
 class matching {
@@ -47,13 +48,13 @@ class matching {
     missing_ = at(what.blocks) * at(what.ranks - 1);
   }
 
-  /// Nothing where some rank is never reached.
+  /// Returns nothing if some rank cannot be reached.
   std::optional<std::vector<scheduled_message>> run() {
     for (int round = 0; missing_ > 0; ++round) {
       const std::size_t before = all_.size();
       match(round);
       if (all_.size() == before) return std::nullopt;
-      // Each rank sends to its next one first: were all to begin with one rank, the others would wait.
+      // Each rank sends to its next rank first: if all began with the same rank, the others would wait.
       const auto distance = [&](const scheduled_message& d) { return (d.to - d.from + what_.ranks) % what_.ranks; };
       std::stable_sort(
           all_.begin() + static_cast<std::ptrdiff_t>(before), all_.end(),
@@ -82,7 +83,7 @@ class matching {
     for (const int l : p.links) least = std::min(least, capacity_[at(l)]);
     return least;
   }
-  /// Ranks that links wider than the narrowest join; where all are as wide, all ranks.
+  /// Clusters: ranks joined by links wider than the narrowest; if all links are equally wide, all ranks are one.
   void find_clusters() {
     int narrowest = what_.blocks, widest = 0;
     for (const auto& pairs : into_)
@@ -114,7 +115,7 @@ class matching {
     brings_news_only_ = false;
     if (all_.size() == before) try_all(round, false);
   }
-  /// `whole`: only what fills the links of a pair.
+  /// `whole`: only runs of blocks that fill the links of a pair.
   void try_all(int round, bool whole) {
     for (int k = 0; k < what_.ranks; ++k) {
       const int to = (begin_ + k) % what_.ranks;
@@ -154,7 +155,7 @@ class matching {
            ~(is_near ? 0 : near_[at(group_[at(p.to)]) * words_ + w]);
   }
   bool can(const joined_pair& p, int block) const { return possible(p, at(block) / 64) >> (block % 64) & 1; }
-  /// Of at most `room` neighbours; of several, the one that the fewest ranks have.
+  /// The longest run of at most `room` blocks; of several, the one whose first block the fewest ranks have.
   void longest_run(const joined_pair& p, int room, scheduled_message& d) const {
     int rarity = 0;
     for (int b = 0; b < what_.blocks;) {
@@ -189,11 +190,11 @@ class matching {
   }
 
   spreading what_;
-  std::vector<int> capacity_;  // blocks a round, of each link
+  std::vector<int> capacity_;  // of each link: blocks per round
   std::size_t words_;
   std::vector<std::vector<const joined_pair*>> into_{};
-  bits has_{}, wanted_{}, sent_{}, near_{};  // near: of each group, what one of its ranks has
-  bool brings_news_only_ = false;            // a block crosses from group to group once
+  bits has_{}, wanted_{}, sent_{}, near_{};  // near: of each group, the blocks that one of its ranks has
+  bool brings_news_only_ = false;            // whether a block may enter each group only once
   std::vector<int> group_{};                 // of each rank: the least rank of its cluster
   std::vector<int> holders_{}, left_{}, sends_{}, receives_{};
   int begin_ = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Neighbour exchange: a ring in half the rounds, by turning to the left and to the right with two blocks at a time.
+// Neighbour exchange: an allgather in half the rounds of the ring, with two blocks to the left and right in turn.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); p blocks.
+/// After   the collective's postcondition.
 /// Cost    p/2 rounds, (p-1)/p n bytes in all.
 /// Order   nothing is combined.
 /// Errors  supports even numbers of ranks only.
@@ -28,7 +28,7 @@ struct neighbour_exchange {
     }
 
    private:
-    /// The first of the two blocks that r has learnt in round k: the further away, the later, on this side and on that.
+    /// The first of r's two newest blocks after round k: those of pairs further away each round, on alternate sides.
     static constexpr int newest(int r, int p, int k) {
       const int pairs = (k + 1) / 2, own = r / 2 * 2;
       return mod((r + k) % 2 == 0 ? own + 2 * pairs : own - 2 * pairs, p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The picture of a schedule with many ranks or blocks: of each round who sends to whom, and what all hold. Opt-in, with
-// draw.hpp.
+// The picture of a schedule with many ranks or blocks: for each round, which rank sends to which, and what all hold.
+// Opt-in, with draw.hpp.
 #pragma once
 
 #include <kolo/schedule/markup.hpp>
@@ -16,9 +16,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Two squares for a round, drawn at the origin: on the left a point for each message, its sender down and its
-/// receiver across; on the right, after the round, a point for each rank (down) and block (across). The darker, the
-/// more. Of many rounds some at equal distances, the first and the last among them.
+/// Two squares for a round, drawn at the origin. Left: a point for each message, its sender down and its receiver
+/// across. Right: a point for each rank (down) and block (across) after the round. A darker point means more. Of many
+/// rounds it shows some at equal distances, with the first and the last.
 class overview {
  public:
   static constexpr int most_rounds = 12;
@@ -42,7 +42,7 @@ class overview {
   int height() const { return top_ + (shown_ + 1) / 2 * panel_height() + 10; }
 
  private:
-  /// How much is where, in parts of `most`: nothing or 1 ... 5.
+  /// A square of levels: 0 for nothing, else 1 ... 5 in proportion to `most`.
   struct square {
     int rows, columns;
     std::vector<int> level{};
@@ -72,7 +72,7 @@ class overview {
     put(held, x + s_.size * point_ + 18, y);
   }
 
-  /// What all hold after round k: of a block the contributions that are in it, where any are combined.
+  /// What all ranks hold after round k: for each block, the number of contributions if any are combined.
   void fill(int k, square& held) {
     const bool combines = reduces(s_.collective) || s_.collective == kind::barrier;
     for (int r = 0; r < s_.size; ++r)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pairwise exchange: every part goes straight to its rank, one partner a round, and never two ranks to the same one.
+// Pairwise exchange: every part goes directly to its rank; each round a rank sends to one and receives from one.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); p blocks.
+/// After   the collective's postcondition.
 /// Cost    p-1 rounds, (p-1)/p n bytes in all.
 /// Order   any: reduce_scatter combines r, r - 1, r - 2, ... around the circle, so the operator must commute.
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 struct pairwise {
-  /// In round k rank r sends block r + k + 1 straight to its owner.
+  /// In round k rank r sends block r + k + 1 directly to its owner.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;
@@ -25,7 +25,7 @@ struct pairwise {
     }
   };
 
-  /// In round k rank r sends to the rank k + 1 to its right what is for it.
+  /// In round k rank r sends rank r + k + 1 the block for it.
   struct alltoall {
     static constexpr auto collective = kind::alltoall;
     static constexpr bool relative = true;

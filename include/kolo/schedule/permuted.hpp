@@ -12,7 +12,7 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// Rank r sends its block to one rank, and gets another one's; where both are r, it keeps a copy of its own.
+/// Rank r sends its block to one rank and receives one from another; if both are r, it copies its own.
 constexpr step permuting_step(int to, int from) {
   return transfer{.to = to, .send = {0, 1}, .from = from, .receive = {1, 1}};
 }
@@ -37,7 +37,7 @@ struct shifted_by {
   }
 };
 
-/// `shifted_by` of a distance that is known at compile time: a type, so that it can be proven there.
+/// `shifted_by` with a distance known at compile time: a type, so that it can be proven there.
 template <int Distance>
 struct shifted {
   static constexpr auto collective = kind::permutation;
@@ -48,14 +48,14 @@ struct shifted {
   static constexpr step at(int r, int p, int k) { return shifted_by{Distance}.at(r, p, k); }
 };
 
-/// A pure function of rank and size: where the vector of that rank goes. Of the same value on every rank, and whenever
-/// it is asked.
+/// A pure function of rank and size: the rank that the vector of that rank goes to. It must return the same value on
+/// every rank and in every call.
 template <class F>
 concept RankMap = std::copy_constructible<F> && std::is_invocable_r_v<int, const F&, int, int>;
 
 /// Before  set 0: rank r has one block.
 /// After   set 1: rank map(r, p) has it.
-/// Cost    1 round of 1 message, n bytes; none for a rank that the map leaves where it is. `at` asks the map up to p
+/// Cost    1 round of 1 message, n bytes; none for a rank that the map leaves where it is. `at` calls the map up to p
 ///         times.
 /// Order   nothing is combined.
 /// Errors  none of its own; it supports the sizes for which the map is a permutation.
@@ -65,7 +65,7 @@ struct permuted {
   [[no_unique_address]] Map map;
   constexpr explicit permuted(const Map& m = Map{}) : map{m} {}
   constexpr permuted(const permuted&) = default;
-  constexpr permuted& operator=(const permuted& other) {  // a lambda that captures has none of its own
+  constexpr permuted& operator=(const permuted& other) {  // a lambda with captures has no assignment
     if (this != &other) std::destroy_at(&map), std::construct_at(&map, other.map);
     return *this;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a schedule is proven: it is executed with symbols instead of numbers, on all ranks, round by round.
+// The proof of a schedule: it is executed with symbols instead of numbers, on all ranks, round by round.
 #pragma once
 
 #include <kolo/schedule/erased_schedule.hpp>
@@ -12,10 +12,10 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// One execution. Every block of every rank is a cell that holds nothing or a symbol: where there is an operator the
-/// number of an expression, in a barrier the same (who has been heard of), in an alltoall source * p + destination, and
-/// otherwise the rank that the block comes from. Which block it is need not be kept: blocks only travel to blocks of
-/// the same number.
+/// One execution. Every block of every rank is a cell that is empty or holds a symbol: with an operator, the number of
+/// an expression; in a barrier too (of the ranks that are known to have arrived); in an alltoall, source * p +
+/// destination; otherwise the rank that the block comes from. The number of the block is not stored, since blocks move
+/// to blocks of the same number only.
 class prover {
  public:
   constexpr explicit prover(const erased_schedule& s)
@@ -47,10 +47,10 @@ class prover {
     return found_;
   }
 
-  /// Of a run that has found no fault: what rank r holds in block b, as the number of an expression.
+  /// After a run without a fault: what rank r holds in block b, as the number of an expression.
   constexpr int result(int r, int b) const { return held_[cell(r, b)]; }
   constexpr const expressions& known() const { return known_; }
-  /// Has anything travelled that is more than one rank's contribution, and less than all of them?
+  /// Whether a message carried more than one rank's contribution, and fewer than all of them.
   constexpr bool sends_partial_results() const { return sends_partial_results_; }
 
  private:
@@ -69,7 +69,7 @@ class prover {
   constexpr int at(const block_range& range, int i, int peer) const {
     return block_at(range, i, peer, blocks_, block_sets(kind_));
   }
-  /// Rank r's content of block b at the start.
+  /// The content of block b of rank r at the start.
   constexpr int symbol(int r, int b) const {
     if (kind_ == kind::alltoall) return r * p_ + b;
     return reduces(kind_) || kind_ == kind::barrier || kind_ == kind::permutation ? r : source(b);
@@ -111,7 +111,7 @@ class prover {
   }
   constexpr bool is_with(const peer_range& peers, int r) const { return peers.index_of(r, p_) != nobody; }
 
-  /// Is all that rank r sends received, and is there something to send?
+  /// Checks that everything rank r sends is received, and that the blocks it sends hold something.
   constexpr bool depart(int r, const transfer& t) {
     for (int i = 0; i < t.to.count; ++i) {
       int received = 0;
@@ -132,7 +132,7 @@ class prover {
     return true;
   }
 
-  /// The messages of one transfer form a group, and are taken in the order of the ranks.
+  /// The messages of one transfer form a group, and are applied in the order of the ranks.
   constexpr bool arrive(int r, const transfer& t) {
     if (t.from.count == 0) return true;
     ++group_;
@@ -203,7 +203,7 @@ class prover {
     return only_here && t.send == t.receive && t.receive.per_peer == 0;
   }
 
-  /// `what` goes into block b of rank r, at the right of what is there from the same group.
+  /// Puts `what` into block b of rank r, on the right of what the same group has put there.
   constexpr bool take(int r, int b, int what, arrival then) {
     const std::ptrdiff_t c = cell(r, b);
     const bool again = written_[c] == group_, heard = kind_ == kind::barrier;
@@ -225,7 +225,7 @@ class prover {
     return true;
   }
 
-  /// Is everything there that is promised?
+  /// Checks that every rank holds what the collective requires at the end.
   constexpr bool examine() {
     for (int r = 0; r < p_; ++r)
       for (int b = 0; b < numbered_; ++b)
@@ -246,7 +246,7 @@ class prover {
     return true;
   }
 
-  /// Is `it` the rank whose block belongs here, and does no rank before have it as well?
+  /// Checks that `it` is the rank whose block belongs here, and that no lower rank holds it as well.
   constexpr bool is_permuted(int r, int b, int it) {
     if (const int declared = s_.source(r); declared != nobody && declared != it) return fail(fault::not_promised, r, b);
     for (int before = 0; before < r; ++before)
@@ -258,7 +258,7 @@ class prover {
   kind kind_;
   bool is_ordered_;
   int p_, blocks_, numbered_, all_;
-  row<int> held_, next_;  // what every cell holds before and after this round
+  row<int> held_, next_;  // content of every cell before and after this round
   row<int> sent_;         // round + 1 and, in the lowest bits, the transfers that send the cell
   row<int> written_;      // the last group of messages that wrote the cell
   row<std::ptrdiff_t> touched_{};

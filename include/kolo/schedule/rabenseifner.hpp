@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rabenseifner's allreduce: halves of the vector are exchanged with the nearest partner first, and come back the same
-// way.
+// Rabenseifner's allreduce: partners exchange halves of the vector, nearest partner first, then return them in reverse.
 #pragma once
 
 #include <kolo/schedule/combinators.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// An allreduce of p = 2^m ranks: in round k a rank and its partner share a part of the vector, and each goes on with
-/// its half of it; then all is run backwards with nothing combined. `Partners` says who the partner is, and which half
-/// is a rank's own: the one that bit k of its place says. Partners of round k have the same bits below k, and another
-/// bit k.
+/// An allreduce of p = 2^m ranks: in round k a rank and its partner hold the same part of the vector, and each keeps
+/// one half of it; then all rounds run in reverse with nothing combined. `Partners` defines a rank's partner, and its
+/// position, whose bit k says which half it keeps in round k. The positions of partners of round k agree in the bits
+/// below k and differ in bit k.
 template <class Partners>
 struct halves {
   static constexpr auto collective = kind::allreduce;
@@ -30,8 +29,8 @@ struct halves {
   }
 
  private:
-  /// What a rank in this place has after round `level`: bit 0 chose between halves of all, bit 1 between halves of
-  /// that, ...
+  /// The blocks that a rank in this position keeps after round `level`: bit 0 selects a half of all blocks, bit 1 a
+  /// half of that half, ...
   static constexpr block_range half(int position, int p, int level) {
     int first = 0;
     for (int k = 0; k <= level; ++k) first += (position >> k & 1) * (p >> (k + 1));
@@ -39,15 +38,15 @@ struct halves {
   }
 };
 
-/// Before  as the kind says (`schedule/semantics.hpp`); as many blocks as the largest power of two <= p.
-/// After   as the kind says.
-/// Cost    2 lg p rounds, 2(p-1)/p n bytes in all; where p is no power of two two more rounds of n bytes each (see
+/// Before  the collective's precondition (`schedule/semantics.hpp`); as many blocks as the largest power of two <= p.
+/// After   the collective's postcondition.
+/// Cost    2 lg p rounds, 2(p-1)/p n bytes in all; if p is no power of two, two more rounds of n bytes each (see
 ///         `fold`).
-/// Order   the order of the ranks: what two partners combine are always two neighbouring runs of ranks.
+/// Order   the order of the ranks: partners always combine two neighbouring runs of ranks.
 /// Errors  none of its own.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005.
 struct rabenseifner {
-  /// Partners of `halves`: the rank that differs in bit k. Nearest first keeps the order of the ranks.
+  /// Partners of `halves`: the rank that differs in bit k. The nearest comes first, which keeps the order of the ranks.
   struct nearest_first {
     static constexpr bool ordered = true;
     static constexpr int partner(int r, int, int k) { return r ^ (1 << k); }

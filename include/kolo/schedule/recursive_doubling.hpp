@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Recursive doubling: with every round a rank knows twice as many ranks' data.
+// Recursive doubling: each round doubles the number of ranks whose data a rank has.
 #pragma once
 
 #include <kolo/schedule/combinators.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); allgather: p blocks; the others: one block.
-/// After   as the kind says.
-/// Cost    allreduce: lg p rounds, n bytes each; where p is no power of two, two more rounds (see `fold`).
-///         allgather: lg p rounds, (p-1)/p n bytes in all; powers of two only.
-///         scan: q rounds, n bytes each; exclusive_scan: 1 + ceil(lg(p-1)) rounds, n bytes each.
-/// Order   the order of the ranks: what two partners combine are always two neighbouring runs of ranks.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); allgather: p blocks; the others: one block.
+/// After   the collective's postcondition.
+/// Cost    allreduce: lg p rounds, n bytes each; if p is no power of two, two more rounds (see `fold`). allgather: lg p
+///         rounds, (p-1)/p n bytes in all; powers of two only. scan: q rounds, n bytes each; exclusive_scan: 1 +
+///         ceil(lg(p-1)) rounds, n bytes each.
+/// Order   the order of the ranks: partners always combine two neighbouring runs of ranks.
 /// Errors  allgather supports powers of two only.
 /// Source  Thakur, Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005;
 ///         the scans: Hillis and Steele, "Data parallel algorithms", CACM 1986.
 struct recursive_doubling {
-  // For every p = 2^q: before round k each rank has the contributions of the aligned group of 2^k ranks in which it is,
-  // combined by one tree. Its partner is in the group beside it, which it completes to one of 2^(k+1), so the two
-  // have the same tree afterwards, the lower group's on the left. At the end, k = q, the group is all ranks. For other
-  // p, `fold` numbers p' groups of one or two neighbours, which keeps the order and makes p' a power of two.
+  // For every p = 2^q: before round k each rank has the contributions of its aligned group of 2^k ranks, combined by
+  // one tree. Its partner is in the neighbouring group; together the groups are an aligned group of 2^(k+1). So both
+  // have the same tree afterwards, with the lower group on the left. At the end, k = q, the group is all ranks. For
+  // other p, `fold` numbers p' groups of one or two neighbours, which keeps the order and makes p' a power of two.
 
-  /// The allreduce of a power of two.
+  /// The allreduce for powers of two.
   struct butterfly {
     static constexpr auto collective = kind::allreduce;
     static constexpr bool ordered = true;
@@ -36,7 +36,7 @@ struct recursive_doubling {
   };
   using allreduce = fold<butterfly>;
 
-  /// Partners exchange all that they hold; each round doubles it. For powers of two.
+  /// Partners exchange all blocks that they hold, so each round doubles their number. For powers of two.
   struct allgather {
     static constexpr auto collective = kind::allgather;
     static constexpr bool supports(int p) { return p == floor_power_of_two(p); }
@@ -51,7 +51,7 @@ struct recursive_doubling {
     }
   };
 
-  /// Each round doubles the ranks on the left whose contributions a rank has.
+  /// Each round doubles the number of ranks on the left whose contributions a rank has.
   struct scan {
     static constexpr auto collective = kind::scan;
     static constexpr bool ordered = true;
@@ -60,7 +60,7 @@ struct recursive_doubling {
     static constexpr step at(int r, int p, int k) { return scanned(0, r, p, 1 << k, 0); }
   };
 
-  /// What every rank's left neighbour has, scanned in set 1.
+  /// Every rank receives its left neighbour's block into set 1, and these are scanned.
   struct exclusive_scan {
     static constexpr auto collective = kind::exclusive_scan;
     static constexpr bool ordered = true;
@@ -76,8 +76,8 @@ struct recursive_doubling {
   };
 
  private:
-  /// Among the ranks from `first` on: I have the combination of d ranks that end with me; with the d before them, of 2
-  /// d.
+  /// Among the ranks from `first` on: a rank has the combination of the d ranks that end with it, and adds that of the
+  /// d ranks before those.
   static constexpr transfer scanned(int first, int r, int p, int d, int b) {
     transfer t{.then = arrival::theirs_first};
     if (r >= first && r + d < p) t.to = r + d, t.send = {b, 1};

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Recursive multiplying: with every round a rank knows up to `radix` times as many ranks' data.
+// Recursive multiplying: each round multiplies the number of ranks whose data a rank has, by up to `radix`.
 #pragma once
 
 #include <kolo/schedule/recursive_doubling.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); one block.
-/// After   as the kind says.
-/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: a round of f - 1 messages of n bytes for each, so a power
-///         of the radix takes log_radix p rounds. Other p: as `recursive_doubling`.
-/// Order   the order of the ranks: what is combined in one round are neighbouring runs of ranks.
-/// Errors  supports nothing when the radix is below 2.
-/// Source  recursive doubling, of which radix 2 is an instance; MPICH's "recursive multiplying".
+/// Before  the collective's precondition (`schedule/semantics.hpp`); one block.
+/// After   the collective's postcondition.
+/// Cost    allreduce: p = f_0 f_1 ... with factors <= radix: for each factor f a round of f - 1 messages of n bytes, so
+///         a power of the radix takes log_radix p rounds. Other p: as `recursive_doubling`.
+/// Order   the order of the ranks: a round combines neighbouring runs of ranks.
+/// Errors  supports no number of ranks if the radix is below 2.
+/// Source  recursive doubling, which is the case of radix 2; MPICH's "recursive multiplying".
 struct recursive_multiplying {
   int radix = 4;
   struct butterfly;
   struct allreduce;
 };
 
-/// The allreduce of products of factors <= radix. Ranks are numbers in mixed radix; a round is an exchange among those
-/// that differ in one digit.
+/// The allreduce for products of factors <= radix. Ranks are numbers in mixed radix; a round is an exchange among the
+/// ranks that differ in one digit only.
 struct recursive_multiplying::butterfly {
   static constexpr auto collective = kind::allreduce;
   static constexpr bool ordered = true;
@@ -42,20 +42,20 @@ struct recursive_multiplying::butterfly {
   }
 
  private:
-  /// The largest factor <= radix; p where there is none.
+  /// The largest factor of p that is <= radix; p if there is none.
   constexpr int factor(int p) const {
     for (int f = shape.radix < p ? shape.radix : p; f > 1; --f)
       if (p % f == 0) return f;
     return p;
   }
-  /// What is left of p without all factors <= radix.
+  /// p divided by all its factors <= radix.
   constexpr int rest_of(int p) const {
     while (p > 1 && factor(p) <= shape.radix) p /= factor(p);
     return p;
   }
 };
 
-/// By the digits of the rank where p is a product of factors up to the radix; elsewhere by recursive doubling.
+/// By the digits of the rank if p is a product of factors <= radix; otherwise by recursive doubling.
 struct recursive_multiplying::allreduce {
   static constexpr auto collective = kind::allreduce;
   static constexpr bool ordered = true;

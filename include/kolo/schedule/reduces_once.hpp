@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The proof that a schedule sends no partial results: a narrow wire rounds each operand once, and the result once.
+// The proof that a schedule sends no partial results, so a `wire` type rounds each operand once, and the result once.
 #pragma once
 
 #include <kolo/schedule/verify.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
-/// Is all that travels an operand of one rank, or the result? Then each block is combined at one owner (two_shot), or
-/// by everybody for itself (one_shot). False for a schedule that `verify` refuses. Costs a proof.
+/// Whether every message carries the operand of one rank, or the result. Then each block is combined at one owner
+/// (two_shot), or by every rank for itself (one_shot). False for a schedule that `verify` rejects. Costs a proof.
 template <Schedule S>
   requires(detail::schedule::reduces(S::collective))
 constexpr bool reduces_once(const S& schedule, int size) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The law `relative`: all ranks do the same, each counted from its own place on the circle.
+// The law `relative`: the step of every rank is that of rank 0, moved around the circle.
 #pragma once
 
 #include <kolo/schedule/semantics.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Is `b` what `a` is, moved by r around a circle of p ranks, and of p blocks if there are so many? (For a kind of so
-/// many sets.)
+/// Whether `b` is `a`, moved by r around a circle of p ranks, and around the circle of blocks if there are p of them.
+/// `number_of_sets`: the sets of blocks of the kind.
 constexpr bool is_moved(const peer_range& a, const peer_range& b, int r, int p) {
   if (a.count == 0 || b.count == 0) return a.count == b.count;
   peer_range moved = a;

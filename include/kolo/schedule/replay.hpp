@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What every block of every rank holds at every moment, and every message: a schedule replayed, right or wrong. Opt-in,
-// with draw.hpp.
+// A replay of a schedule, right or wrong: what every block of every rank holds before each round, and every message.
+// Opt-in, with draw.hpp.
 #pragma once
 
 #include <kolo/schedule/erased_schedule.hpp>
@@ -12,24 +12,24 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Whose contributions a block holds, a bit per rank: in a barrier, who has been heard of; where nothing is combined,
-/// the one rank that it comes from.
+/// The ranks whose contributions a block holds, one bit each. In a barrier: the ranks known to have arrived; where
+/// nothing is combined: the one rank that the block comes from.
 struct holding {
   std::uint64_t ranks = 0;
   bool twice = false;  ///< some contribution has been counted twice
   friend bool operator==(const holding&, const holding&) = default;
 };
 
-/// A message, or what a rank does with its own blocks (`from == to`). Block sent[i] arrives as received[i]; nothing is
-/// received where the other rank expects no message.
+/// A message, or a transfer of a rank to itself (`from == to`). Block sent[i] arrives as received[i]; `received` is
+/// empty if the other rank expects no message.
 struct movement {
   int round = 0, from = 0, to = 0;
   std::vector<int> sent{}, received{};
   bool combines = false;
 };
 
-/// Unlike the proof it does not stop at a fault: what is sent is sent, what does not exist is left out. At most 64
-/// ranks.
+/// Replays a schedule of at most 64 ranks. Unlike the proof it does not stop at a fault: it carries out every send, and
+/// skips ranks and blocks that do not exist.
 class replay {
  public:
   static constexpr int most_ranks = 64;
@@ -45,11 +45,11 @@ class replay {
     for (int k = 0; k < s.rounds; ++k) run(k);
   }
 
-  /// Of one rank, scratch included.
+  /// The number of blocks of one rank, with scratch.
   int blocks() const { return blocks_; }
-  /// The content of block b of rank r before round `moment`; after the last one for `moment` = the number of rounds.
+  /// The content of block b of rank r before round `moment`; if that is the number of rounds, after the last one.
   const holding& at(int moment, int r, int b) const { return held_[index(moment, r, b)]; }
-  /// In the order of the rounds, and in a round of the senders.
+  /// In the order of the rounds, and within a round in the order of the senders.
   const std::vector<movement>& movements() const { return movements_; }
 
  private:
@@ -82,7 +82,7 @@ class replay {
     return all;
   }
 
-  /// How the receiver takes it: by the first transfer that expects something from there.
+  /// Fills in the receiver's side: its first transfer that expects a message from this sender.
   void receive(movement& m) const {
     for (const transfer& t : step{s_.at(m.to, m.round)})
       if (const int i = t.from.is_sound(s_.size) ? t.from.index_of(m.from, s_.size) : nobody; i != nobody) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The proof of a relative schedule by one rank: what the others hold is what rank 0 holds, moved around the circle.
+// The proof of a relative schedule by one rank: every rank holds what rank 0 holds, moved around the circle.
 #pragma once
 
 #include <kolo/schedule/erased_schedule.hpp>
@@ -14,12 +14,12 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// Rank 0 is executed; what it gets from rank s is what it has itself where s has it, with all ranks s further around
-/// the circle. That the steps of the others are those of rank 0, moved, is looked at for all of them, or, where that
-/// would be more than `most_steps`, for some in each round.
+/// Executes rank 0 only. What it receives from rank s is what it sends to rank -s itself, with all ranks moved by s
+/// around the circle. The steps of all other ranks are checked to be those of rank 0, moved; if that would be more than
+/// `most_steps` steps, those of some ranks in each round.
 ///
-/// Not for schedules whose ranks combine in an order that is not the same seen from everywhere, nor for kinds whose
-/// blocks have two ends.
+/// Not for schedules whose order of combination is not relative to the rank, nor for kinds whose blocks have both a
+/// source and a destination.
 class representative {
  public:
   static constexpr std::int64_t most_steps = 200'000'000;
@@ -38,7 +38,7 @@ class representative {
       if (held_before(s.collective, 0, b, s.blocks, p_)) held_[index(b)] = {0, 0};
   }
 
-  /// Nothing where one rank does not tell what all do.
+  /// Returns nothing if rank 0 alone does not determine the verdict.
   std::optional<verdict> run() {
     const kind k = s_.collective;
     const bool one_end =
@@ -52,7 +52,7 @@ class representative {
   }
 
  private:
-  /// A tree of contributions that is that of this number, moved by so many ranks. Number 0: rank 0's contribution.
+  /// The tree of contributions with this number, moved by `moved` ranks. Tree 0 is rank 0's contribution.
   struct value {
     int tree = -1, moved = 0;
   };
@@ -116,7 +116,7 @@ class representative {
     return (t.from.count == 1 && t.then != arrival::in_rank_order) || give_up();
   }
 
-  /// What goes to rank d is taken by one transfer there, as what comes from -d is here.
+  /// A message to rank d must match one transfer there: the one that receives from rank -d here.
   bool depart(const transfer& t) {
     for (int i = 0; i < t.to.count; ++i) {
       int received = 0;
@@ -129,7 +129,7 @@ class representative {
         const int b = at(t.send, i, peer);
         if (!exists(b)) return fail(fault::bad_block, b);
         if (held_[index(b)].tree < 0) return fail(fault::sends_nothing, b);
-        int& mark = sent_[index(b)];  // by which transfer in which round; by two of them
+        int& mark = sent_[index(b)];  // round and transfer that send the block; `capacity` for two transfers
         const int mine = round_ * (step::capacity + 1) + now_.index_of(t);
         mark = mark / (step::capacity + 1) == round_ && mark >= 0 && mark != mine
                    ? round_ * (step::capacity + 1) + step::capacity
@@ -206,7 +206,7 @@ class representative {
     return true;
   }
 
-  /// Does the tree have every rank's contribution, and once?
+  /// Whether the tree has every rank's contribution, and only once unless in a barrier.
   bool has_all(int tree, int b) {
     std::vector<bool> is_in(static_cast<std::size_t>(p_));
     std::vector<value> left{{tree, 0}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ring: everybody talks to two neighbours only, and the wire is never idle.
+// The ring: every rank exchanges messages with its two neighbours only, and every link is busy in every round.
 #pragma once
 
 #include <kolo/schedule/combinators.hpp>
@@ -7,17 +7,17 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// Before  as the kind says (`schedule/semantics.hpp`); p blocks.
-/// After   as the kind says.
+/// Before  the collective's precondition (`schedule/semantics.hpp`); p blocks.
+/// After   the collective's postcondition.
 /// Cost    reduce_scatter and allgather: (p-1) rounds, (p-1)/p n bytes each; allreduce: both.
-/// Order   any: block b is summed from rank b + 1 on around the ring, so the operator must commute.
+/// Order   any: block b is combined from rank b + 1 on around the ring, so the operator must commute.
 /// Errors  none of its own.
 /// Source  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
 struct ring {
-  // For every p: before round k, rank r holds in block r - k - 1 the contributions of ranks r - k ... r, and it is the
-  // block that it sends. Rank r + 1, whose own block r - k - 1 nobody has added to, adds it and so has those of ranks
-  // (r + 1) - (k + 1) ... r + 1: the same with k + 1. At the end, k = p - 1, it is block r, with each of them once.
-  /// Block b travels once around and collects every rank's contribution on its way to rank b.
+  // For every p: before round k, rank r has in block r - k - 1 the contributions of ranks r - k ... r, and sends that
+  // block. Rank r + 1 still has only its own contribution there, and adds it, so it has those of ranks (r + 1) - (k +
+  // 1) ... r + 1: the same for k + 1. At the end, k = p - 1, this is block r, with each contribution once.
+  /// Block b travels around the ring once, collects every rank's contribution, and ends at rank b.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;
     static constexpr bool relative = true;

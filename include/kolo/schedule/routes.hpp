@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The shortest ways through a graph of links, `kolo::simulate::graph` or one that has its members.
+// Shortest paths through a graph of links: `kolo::simulate::graph`, or a type with the same members.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -13,7 +13,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// The path from each rank to each other on which a message of that number of bytes is fastest, as indices of edges.
+/// For each pair of ranks, the path on which a message of this number of bytes is fastest, as indices of edges.
 template <class Graph>
 class routes {
  public:
@@ -25,7 +25,7 @@ class routes {
   }
 
   bool exists(int from, int to) const { return from == to || last(from, to) >= 0; }
-  /// Empty where there is none.
+  /// Empty if there is no path.
   std::vector<int> path(int from, int to) const {
     std::vector<int> all;
     for (int v = to; v != from && last(from, v) >= 0; v = graph_.edges()[static_cast<std::size_t>(all.back())].from)
@@ -37,7 +37,7 @@ class routes {
  private:
   int last(int from, int to) const { return last_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]; }
 
-  /// Dijkstra's: the edge over which each vertex is reached. Of equal ways the one over fewer links.
+  /// Dijkstra's algorithm: the edge over which each vertex is reached. Of equally fast paths, the one with fewer links.
   std::vector<int> from(int root, double bytes, bool over_switches_only) const {
     const auto n = static_cast<std::size_t>(graph_.vertices());
     struct reached {
@@ -69,8 +69,8 @@ class routes {
   }
 
   const Graph& graph_;
-  std::vector<std::vector<int>> leaving_;  // edges of each vertex
-  std::vector<std::vector<int>> last_{};   // edge, of each rank to each vertex
+  std::vector<std::vector<int>> leaving_;  // by the vertex that they leave
+  std::vector<std::vector<int>> last_{};   // for each rank, the last edge to each vertex
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::schedule

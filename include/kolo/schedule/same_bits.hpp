@@ -8,11 +8,11 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// In which type partial results are kept, which decides whether it shows where they are stored.
+/// The type of partial results, which decides whether the places where they are stored affect the bits.
 enum class partial_results {
   as_elements,  ///< as the elements: float, double, integers, structures; only the tree counts
-  /// Float for elements of 16 bits, rounded where a pass ends: what is combined in one pass counts too, and whether an
-  /// average is divided in it.
+  /// float for elements of 16 bits, rounded at the end of each pass: the division into passes counts too, and whether
+  /// an average is divided in a pass.
   wider
 };
 
@@ -22,7 +22,7 @@ enum class bits_fault {
   unsupported,      ///< one of them does not support this number of ranks
   unproven,         ///< one of them breaks a law of `Schedule`; see `first` and `second`
   other_tree,       ///< a block is combined by another tree
-  rounds_elsewhere  ///< by the same tree, which is cut into other passes, or finished in another one
+  rounds_elsewhere  ///< the tree is the same, but is divided into other passes, or finished in another one
 };
 
 constexpr const char* sentence(bits_fault d) {
@@ -36,13 +36,13 @@ constexpr const char* sentence(bits_fault d) {
   return "";
 }
 
-/// True where both give the same bits. Otherwise the first block in which they do not, and its tree in each: "((0 1) (2
-/// 3))" is what recursive doubling does with four ranks, and "(0 1 2 3)" is combined from the left in one pass.
+/// True if both give the same bits. Otherwise it has the first block that differs, and its tree in each schedule: "((0
+/// 1) (2 3))" is recursive doubling with four ranks; "(0 1 2 3)" is combined from the left in one pass.
 struct bits_verdict {
   bits_fault what = bits_fault::none;
   kind collective{};
   int size = 0;
-  int rank = -1;  ///< who ends with the block
+  int rank = -1;  ///< the rank that ends with the block
   int block_of_first = -1, block_of_second = -1;
   verdict first{}, second{};
   std::string tree_of_first{}, tree_of_second{};
@@ -72,13 +72,13 @@ Stream& operator<<(Stream& out, const bits_verdict& v) {
 
 namespace detail::schedule {
 
-/// Two proofs side by side.
+/// Two proofs, whose trees are compared.
 ///
-/// Where both cut a vector (or each part of it) into as many blocks, an element lies in the same block of both,
-/// whatever the length. Where one has a blocks and the other b > a, all blocks of both must have one tree, and nothing
-/// less will do: of a vector of a elements, element i lies in block i of both; a long vector has elements that lie in
-/// block j of b and in block floor(j a / b) of a, and that number is less than j, for j > 0. So from every block a
-/// chain of elements leads to block 0.
+/// If both cut a vector (or each part of it) into the same number of blocks, an element is in the same block of both,
+/// whatever the length. If one has a blocks and the other b > a, all blocks of both must have one tree; nothing less
+/// suffices. In a vector of a elements, element i is in block i of both. A long vector has elements in block j of b and
+/// in block floor(j a / b) of a, which is less than j for j > 0. So a chain of elements leads from every block to block
+/// 0.
 class comparer {
  public:
   struct finding {
@@ -105,7 +105,7 @@ class comparer {
   std::string tree_of_second() const { return text(of_b_, rank_of_second(found_.rank), found_.block_of_second); }
 
  private:
-  /// Rank r's result; of a reduce, each root's.
+  /// Compares the result of rank r; for a reduce, the results of the two roots.
   constexpr void look_at(int r) {
     if (!required_after(a_.collective, r, first_wanted(a_, r), a_.blocks, a_.size, a_.root)) return;
     const int n = wanted(a_), m = wanted(b_);
@@ -124,7 +124,7 @@ class comparer {
     return false;
   }
 
-  /// The blocks that one rank ends with: how many, and the first.
+  /// The number of blocks that one rank ends with, and the first of them.
   static constexpr int wanted(const erased_schedule& s) {
     return has_parts(s.collective) ? s.blocks / s.size : s.blocks;
   }
@@ -149,9 +149,9 @@ constexpr void check_comparable() {
 }
 }  // namespace detail::schedule
 
-/// Do both schedules combine every element by the same tree, whatever the length of the vector? (The two operands of a
-/// combination may be interchanged: the operator commutes, or both keep the order of the ranks.) Proves both on the
-/// way. Costs two proofs.
+/// Whether both schedules combine every element by the same tree, whatever the length of the vector. The two operands
+/// of a combination may be swapped: either the operator commutes, or both schedules keep the order of the ranks. Also
+/// proves both schedules. Costs two proofs.
 template <Schedule A, Schedule B>
 bits_verdict compare_bits(const A& a, const B& b, int size, partial_results partials = partial_results::as_elements) {
   detail::schedule::check_comparable<A, B>();
@@ -181,7 +181,7 @@ template <class A, class B>
     return {};
   }
 
-/// Where two schedules differ, as types, so that a compiler's message shows it.
+/// The difference of two schedules, as types, so that a compiler's message shows it.
 template <bits_fault What, class Size, class Rank, class BlockOfFirst, class BlockOfSecond>
 struct bits_differ {
   static_assert(
@@ -232,7 +232,7 @@ constexpr bool have_same_bits() {
 }  // namespace detail::schedule
 
 /// `same_bits<A, B, 2, 16>`: A and B give the same bits for every number of ranks from 2 to 16 that both support. Never
-/// false: two that do not, do not compile.
+/// false: two schedules that differ do not compile.
 template <class A, class B, int First = 2, int Last = 16, partial_results Kept = partial_results::as_elements>
 inline constexpr bool same_bits = detail::schedule::have_same_bits<A, B, First, Last, Kept>();
 

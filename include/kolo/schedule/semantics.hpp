@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The promise of each collective, block by block: the table that the verifier and the executor share.
+// The pre- and postcondition of each collective, block by block: the table that the verifier and the executor share.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -20,32 +20,31 @@ namespace kolo::inline KOLO_ABI::detail::schedule {
 /// | alltoall       | set 0: block d is for rank d      | set 1: block s came from rank s             | two   |
 /// | scan           | its contribution to every block   | every block, reduced over ranks 0 ... r     | one   |
 /// | exclusive_scan | set 0: its contribution           | set 1: reduced over 0 ... r - 1, for r > 0  | two   |
-/// | barrier        | one empty block                   | the same, after every rank has come         | one   |
+/// | barrier        | one empty block                   | the same, after every rank has entered      | one   |
 /// | permutation    | set 0: every block, its own       | set 1: every block of another rank, or own  | two   |
 /// | send           | set 0: every block, for its peer  | nothing                                     | two   |
 /// | receive        | nothing                           | set 1: every block of its peer              | two   |
 /// | exchange       | set 0: every block, its own       | set 1: every block of its peer              | two   |
 ///
 /// After a permutation each rank's blocks are on one rank (`S::source`, if the schedule declares which).
-/// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so the number of blocks is a multiple of p where
-/// parts count.
+/// Part r of p: blocks r * blocks / p ... (r + 1) * blocks / p - 1, so kinds with parts have a multiple of p blocks.
 constexpr int block_sets(kind k) {
   return k == kind::alltoall || k == kind::exclusive_scan || k >= kind::permutation ? 2 : 1;
 }
 
-/// Is there an operator at all?
+/// Whether the collective has an operator.
 constexpr bool reduces(kind k) {
   return k == kind::allreduce || k == kind::reduce || k == kind::reduce_scatter || k == kind::scan ||
          k == kind::exclusive_scan;
 }
 
-/// Does block b belong to one rank, so that blocks are rotated together with ranks when the root is not 0?
+/// Whether each block belongs to one rank, so that blocks are rotated with the ranks if the root is not 0.
 constexpr bool has_parts(kind k) {
   return k == kind::reduce_scatter || k == kind::allgather || k == kind::gather || k == kind::scatter ||
          k == kind::alltoall;
 }
 
-/// Elements of all parts together, where a call counts so many: those of one part, but all of a reduce_scatter.
+/// The elements of all parts together. `count`: of one part, but in a reduce_scatter of all parts.
 constexpr std::size_t in_all(kind k, std::size_t count, int size) {
   return has_parts(k) && k != kind::reduce_scatter ? count * static_cast<std::size_t>(size) : count;
 }
@@ -53,7 +52,7 @@ constexpr std::size_t in_all(kind k, std::size_t count, int size) {
 /// The rank that block b of `blocks` belongs to.
 constexpr int owner(int b, int blocks, int size) { return b / (blocks / size); }
 
-/// Does rank r hold block b before the first round?
+/// Whether rank r holds block b before the first round.
 constexpr bool held_before(kind k, int r, int b, int blocks, int size, int root = 0) {
   switch (k) {
     case kind::allgather:
@@ -64,7 +63,7 @@ constexpr bool held_before(kind k, int r, int b, int blocks, int size, int root 
   }
 }
 
-/// Is block b of rank r promised after the last round?
+/// Whether rank r must hold block b after the last round.
 constexpr bool required_after(kind k, int r, int b, int blocks, int size, int root = 0) {
   switch (k) {
     case kind::reduce_scatter:
@@ -81,8 +80,8 @@ constexpr bool required_after(kind k, int r, int b, int blocks, int size, int ro
   }
 }
 
-/// The i-th block of a range for the peer-th of a transfer's peers; circular within the ring, or the cycle, in which
-/// the range begins.
+/// The i-th block of a range for the peer-th peer of a transfer; circular within the set of blocks, or the cycle, in
+/// which the range begins.
 constexpr int block_at(const block_range& range, int i, int peer, int blocks, int number_of_sets) {
   const int offset = i / range.run * range.stride + i % range.run + peer * range.per_peer;
   if (range.first < 0 || range.first >= blocks * number_of_sets) return range.first + offset;  // scratch

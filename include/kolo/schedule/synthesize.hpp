@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule for the links that one has: chunks are matched with links, round by round; proven before it is returned.
+// Makes a schedule for a given graph: chunks are matched with links, round by round; proven before it is returned.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -19,9 +19,9 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
 
-inline constexpr std::size_t most_messages = 300'000;  ///< of a schedule that is tried, but for the first
+inline constexpr std::size_t most_messages = 300'000;  ///< of every schedule that is tried, except the first
 
-/// The pairs of the graph, and what spreads over them in rounds of so many seconds.
+/// The pairs of ranks that the graph joins; `in_rounds_of` spreads blocks over them in rounds of a given length.
 template <class Graph>
 class spread_over {
  public:
@@ -31,7 +31,7 @@ class spread_over {
       for (int b = 0; b < g.ranks(); ++b)
         if (a != b && all.exists(a, b)) pairs_.push_back({a, b, all.path(a, b)});
   }
-  /// Seconds of a block on each pair, the different ones: what a round may be long.
+  /// The different times of a block over a pair, in seconds: the candidate lengths of a round.
   std::vector<double> rounds() const {
     std::set<double> all;
     for (const joined_pair& p : pairs_) {
@@ -58,8 +58,8 @@ class spread_over {
   std::vector<joined_pair> pairs_{};
 };
 
-/// One half of a schedule: spreads blocks over the graph, or, backwards and on the transposed graph, combines them. Of
-/// several lengths of rounds what takes least by the graph's clock.
+/// One half of a schedule: spreads blocks over the graph, or, in reverse on the transposed graph, combines them. It
+/// tries several lengths of rounds and returns the fastest schedule by the graph's clock.
 template <class Graph>
 std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t bytes, int chunks, int root) {
   const bool is_rooted = k == kind::broadcast || k == kind::reduce;
@@ -70,7 +70,7 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
   std::optional<synthesized> best;
   double least = 0;
   std::vector<double> lengths = over.rounds();
-  const int ways = lengths.size() > 1 ? 2 : 1;  // where all links are alike there are no clusters
+  const int ways = lengths.size() > 1 ? 2 : 1;  // if all links are alike there are no clusters
   if (lengths.size() > 4) lengths.erase(lengths.begin() + 2, lengths.end() - 2);
   if (chunks == 1 && !lengths.empty()) lengths.push_back(2 * lengths.back());
   for (std::size_t n = 0; n < lengths.size() * static_cast<std::size_t>(ways); ++n) {
@@ -89,7 +89,7 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
   return best;
 }
 
-/// The schedule with that number of chunks.
+/// The schedule with this number of chunks.
 template <class Graph>
 std::optional<synthesized> synthesize_of_chunks(kind k, const Graph& g, std::size_t bytes, int chunks, int root) {
   if (k != kind::allreduce) return synthesize_half(k, g, bytes, chunks, root);
@@ -105,18 +105,19 @@ std::optional<synthesized> synthesize_of_chunks(kind k, const Graph& g, std::siz
 
 }  // namespace detail::schedule
 
-/// A schedule of this kind for the graph's ranks and this many bytes: allreduce, reduce_scatter, allgather, broadcast
-/// or reduce. A pure function: the same graph gives the same schedule. `root`: of a broadcast or a reduce; its calls
-/// have no other. `bytes`: of the vector; of all parts together where each rank has one.
+/// Makes a schedule of this kind for the graph's ranks and this many bytes: allreduce, reduce_scatter, allgather,
+/// broadcast or reduce. A pure function: the same graph gives the same schedule. `root`: of a broadcast or a reduce;
+/// its calls have no other. `bytes`: of the vector; of all parts together where each rank has one.
 ///
-/// Several numbers of chunks and lengths of rounds are tried, and what takes least on the graph's clock is returned. A
-/// rank sends to four others in a round at most, and a round begins when all of the one before has come: where a few
-/// wide links meet many ranks, or latencies are long beside the bytes, a schedule of the catalogue may take less. So
-/// compare, as `examples/synthesize` does. Combines in another order than the ranks': operators commute.
+/// It tries several numbers of chunks and lengths of rounds, and returns the fastest schedule by the graph's clock. A
+/// rank sends to at most four others in a round, and a round begins when all messages of the one before have arrived.
+/// So a schedule of the catalogue may be faster where a few wide links join many ranks, or latencies are long compared
+/// with the bytes: compare them, as `examples/synthesize` does. It does not keep the order of the ranks, so operators
+/// must commute.
 ///
 /// Cost    in proportion to ranks^2 * chunks * blocks / 64 and to the tries.
-/// Errors  kolo::error, invalid_argument: another kind; one rank alone; ranks that cannot reach one another over links
-///         and switches; a schedule that the proof refuses.
+/// Errors  kolo::error, invalid_argument: another kind; a single rank; a root that is no rank; ranks that cannot reach
+///         one another over links and switches; a schedule that the proof rejects.
 template <class Graph>
 synthesized synthesize(kind k, const Graph& g, std::size_t bytes, int root = 0) {
   namespace impl = detail::schedule;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule that is written down, message by message, for one number of ranks: what kolo::synthesize returns.
+// A schedule stored as a list of messages, for one number of ranks: what kolo::synthesize returns.
 #pragma once
 
 #include <kolo/schedule/family.hpp>
@@ -20,9 +20,9 @@ struct scheduled_message {
   friend bool operator==(const scheduled_message&, const scheduled_message&) = default;
 };
 
-/// All messages of a schedule, for one number of ranks; `root` of a broadcast or a reduce. The messages of a rank in a
-/// round leave, and those of two ranks arrive, in the order of the list. In rounds before `reduce_rounds` operands are
-/// combined.
+/// All messages of a schedule, for one number of ranks; `root`: of a broadcast or a reduce. A rank sends its messages
+/// of a round, and applies those that it receives, in the order of the list. Operands are combined in rounds before
+/// `reduce_rounds` only.
 struct schedule_table {
   kind collective{};
   int ranks = 0, blocks = 0, rounds = 0, reduce_rounds = 0, root = 0;
@@ -71,7 +71,7 @@ class table_steps {
   [[noreturn]] static void wrong(const char* what) {
     throw std::invalid_argument(std::string{"kolo: a table of a schedule has "} + what);
   }
-  /// The first transfer that does not send, or receive, yet: a transfer may do both.
+  /// The first transfer that does not send, or receive, yet: one transfer may do both.
   static transfer& transfer_for(std::vector<transfer>& now, bool sends) {
     for (transfer& t : now)
       if ((sends ? t.to : t.from).count == 0) return t;
@@ -84,8 +84,8 @@ class table_steps {
 
 }  // namespace detail::schedule
 
-/// A schedule of one kind, known at run time, for one number of ranks; for others it supports nothing. Copies share the
-/// table. It stands wherever a family may: `allreduce(comm, x, sum, mine)`, `verify(mine, p)`, `draw(mine, p)`.
+/// A schedule of one kind, known at run time, for one number of ranks; it supports no other number. Copies share the
+/// table. It can be passed wherever a family can: `allreduce(comm, x, sum, mine)`, `verify(mine, p)`, `draw(mine, p)`.
 ///
 /// Errors  std::invalid_argument: a table with a message of a rank, a round or a block that it does not have.
 class synthesized {
@@ -118,7 +118,7 @@ class synthesized {
       : steps_{std::make_shared<const detail::schedule::table_steps>(std::move(t))} {}
 
   const schedule_table& table() const { return steps_->table; }
-  /// f(the schedule, with its kind as a type).
+  /// Returns f(schedule), with the kind as a type.
   template <class F>
   auto with_schedule(F f) const {
     switch (table().collective) {

@@ -8,22 +8,22 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// `{.ranks_per_node = 8}`: 8 on each node, the last may have fewer. `{.sizes = {4, 4, 3}}`: as many as that. `{}`:
-/// about as many nodes as a node has ranks.
+/// `{.ranks_per_node = 8}`: 8 ranks on each node; the last may have fewer. `{.sizes = {4, 4, 3}}`: these numbers of
+/// ranks. `{}`: about as many nodes as a node has ranks.
 struct topology {
-  static constexpr int most_nodes = 64;  ///< of those with given sizes
+  static constexpr int most_nodes = 64;  ///< if `sizes` are given
 
   int ranks_per_node = 0;
-  std::uint16_t sizes[most_nodes]{};  ///< up to the first 0
+  std::uint16_t sizes[most_nodes]{};  ///< ranks of each node, up to the first 0
 
-  /// Are p ranks on these nodes?
+  /// Whether p ranks fit these nodes; given `sizes`, they must fill them.
   constexpr bool holds(int p) const {
     if (!is_given()) return ranks_per_node >= 0;
     int all = 0;
     for (int n = 0; n < nodes(p); ++n) all += sizes[n];
     return all == p;
   }
-  /// Of p ranks; so are all functions below.
+  /// The number of nodes. Here and in all functions below, p is the number of ranks.
   constexpr int nodes(int p) const {
     if (ranks_per_node > 0) return (p - 1) / ranks_per_node + 1;
     int n = 0;
@@ -34,14 +34,14 @@ struct topology {
     }
     return n;
   }
-  /// Ranks of a node.
+  /// The number of ranks of a node.
   constexpr int size(int node, int p) const {
     if (is_given()) return sizes[node];
     if (ranks_per_node > 0)
       return ranks_per_node < p - node * ranks_per_node ? ranks_per_node : p - node * ranks_per_node;
     return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).count);
   }
-  /// The first rank of a node; p, where there is no such node any more.
+  /// The first rank of a node; p if there is no such node.
   constexpr int first(int node, int p) const {
     if (!is_given() && ranks_per_node > 0) return node * ranks_per_node < p ? node * ranks_per_node : p;
     if (!is_given()) return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).first);
@@ -68,7 +68,7 @@ struct topology {
     return ranks;
   }
 
-  /// In which of the `parts` blocks of n elements is element i? (See `block`.)
+  /// Which of the `parts` blocks of n elements holds element i. (See `block`.)
   static constexpr int block_of(int n, int parts, int i) {
     const int shorter = n / parts, longer = n % parts, in_longer = longer * (shorter + 1);
     return i < in_longer ? i / (shorter + 1) : longer + (i - in_longer) / shorter;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two levels: inside the nodes one algorithm, between them another, on one lane or several.
+// Two levels: one algorithm inside the nodes and another between them, on one lane or several.
 #pragma once
 
 #include <kolo/schedule/two_level/alltoall.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The broadcast of long vectors: scatter the blocks, then gather them everywhere.
+// The broadcast of long vectors: a scatter, then an allgather.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -20,7 +20,7 @@ struct van_de_geijn {
   using broadcast = sequence<binomial::scatter, circulant::allgather>;
 };
 
-/// The same with neighbours only in the second half: q + p - 1 rounds.
+/// As `van_de_geijn`, with an allgather between neighbours only: q + p - 1 rounds.
 struct van_de_geijn_ring {
   using broadcast = sequence<binomial::scatter, ring::allgather>;
 };

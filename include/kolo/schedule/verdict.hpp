@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The result of a proof: nothing, or the first broken law, with its rank, round and block.
+// The result of a proof: no fault, or the first broken law, with its rank, round and block.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -8,28 +8,28 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// The laws above `Schedule`, seen from the other side.
+/// The ways to break the laws above `Schedule`.
 enum class fault {
   none,
   unsupported,  ///< the schedule does not support this number of ranks
-  /// no block, or not as many for each rank, a negative number of rounds, a root outside; not what `relative` needs
+  /// the number of blocks, rounds or scratch blocks, or the root, is invalid for the kind, or for `relative`
   bad_shape,
-  bad_peer,               ///< a range of peers that does not begin at a rank, is too long, or has oneself among others
-  bad_block,              ///< a block that does not exist
-  unmatched_send,         ///< matched: sent, and not received
-  unmatched_receive,      ///< matched: received, and not sent
-  two_messages,           ///< matched: two from one rank to another in one round
+  bad_peer,   ///< a range of peers that does not begin at a rank, is too long, or contains the rank itself among others
+  bad_block,  ///< a block that does not exist
+  unmatched_send,         ///< matched: a message is sent, and not received
+  unmatched_receive,      ///< matched: a message is received, and not sent
+  two_messages,           ///< matched: two messages from one rank to another in one round
   different_lengths,      ///< matched: more blocks are sent than received, or fewer
   different_blocks,       ///< matched: a block arrives as another one
   sends_nothing,          ///< before: a block is sent that holds nothing yet
   combines_with_nothing,  ///< before: an arrival is combined with a block that holds nothing yet
   combines_apart,         ///< separate: one transfer combines what several peers send into different blocks
   written_twice,          ///< separate: a block is written twice in one round
-  read_while_written,     ///< separate: a block is sent and received in one round, and not as part of the same range
-  no_operator,            ///< complete: the collective has no operator, and combines
+  read_while_written,     ///< separate: a block is sent and received in one round, but not as part of the same range
+  no_operator,            ///< complete: blocks are combined, and the collective has no operator
   counted_twice,          ///< complete: a contribution is counted twice
-  missing,                ///< complete: at the end a promised block lacks something
-  not_promised,           ///< complete: at the end a promised block holds something else
+  missing,                ///< complete: at the end a required block lacks a contribution
+  not_promised,           ///< complete: at the end a required block holds something else
   drift,                  ///< complete: the expression trees differ between ranks
   order,                  ///< ordered: combined in another order than that of the ranks
   combined_late,          ///< finished: combined in round reduce_rounds or later
@@ -69,9 +69,9 @@ constexpr const char* sentence(fault f) {
 /// How a verdict was found.
 enum class proof_way {
   every_rank,  ///< all ranks were executed
-  one_rank,    ///< rank 0 was, and the steps of all others are its own, moved around the circle
-  /// rank 0 was, and so many steps were compared only that there are four of each round: that the others are moved as
-  /// well is the schedule's own word, `relative`
+  one_rank,    ///< rank 0 was executed, and the steps of all others are its own, moved around the circle
+  /// rank 0 was executed, and the steps of four ranks were compared in each round; that the other ranks follow too is
+  /// only declared by the schedule, as `relative`
   one_rank_and_samples
 };
 
@@ -85,7 +85,7 @@ constexpr const char* sentence(proof_way w) {
   return "";
 }
 
-/// True when there is no fault; otherwise the first one. What does not apply (the round, at the end) is -1.
+/// True if there is no fault; otherwise the first one. Members that do not apply (the round, at the end) are -1.
 struct verdict {
   fault what = fault::none;
   kind collective{};
@@ -94,7 +94,7 @@ struct verdict {
   int round = -1;
   int block = -1;
   proof_way way = proof_way::every_rank;
-  const char* misfit = nullptr;  ///< of a bad_shape: what must be, as "blocks is 1 at least"
+  const char* misfit = nullptr;  ///< of a bad_shape: the broken rule, as "blocks is 1 at least"
 
   constexpr operator bool() const { return what == fault::none; }
 
@@ -112,7 +112,7 @@ struct verdict {
   }
 };
 
-/// For streams as the standard library has them, whose header is not included here.
+/// For the streams of the standard library, whose header is not included here.
 template <class Stream>
   requires requires(Stream& out, const std::string& text) {
     typename Stream::char_type;

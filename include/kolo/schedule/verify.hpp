@@ -14,9 +14,9 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
 
-inline constexpr int most_by_every_rank = 400;  ///< where one rank may stand for all
+inline constexpr int most_by_every_rank = 400;  ///< above this, one rank is executed for all, if possible
 
-/// What is not as it must be, as a sentence; nullptr: nothing.
+/// The rule that the schedule's shape breaks, as a sentence; nullptr: none.
 constexpr const char* misfit_of(const erased_schedule& s) {
   if (s.blocks < 1) return "blocks is 1 at least";
   if (s.collective == kind::alltoall && s.blocks != s.size) return "blocks is the number of ranks";
@@ -30,10 +30,10 @@ constexpr const char* misfit_of(const erased_schedule& s) {
 }
 }  // namespace detail::schedule
 
-/// Executes the schedule symbolically and compares with every law above `Schedule`. One rank alone has nothing to
-/// prove. Takes time in proportion to the blocks that move; a few hundred ranks are milliseconds. Of more ranks than
-/// that, one stands for all where the schedule is `relative` and its kind allows it (allreduce, reduce_scatter,
-/// allgather, barrier): a million ranks take a second or a few. `way` says which it was.
+/// Executes the schedule symbolically and checks every law above `Schedule`. A single rank has nothing to prove. The
+/// time is proportional to the blocks that move; a few hundred ranks take milliseconds. Above 400 ranks, one rank is
+/// executed for all if the schedule is `relative` and its kind allows it (allreduce, reduce_scatter, allgather,
+/// barrier): a million ranks take a second or a few. The verdict's `way` says which it was.
 template <Schedule S>
 constexpr verdict verify(const S& schedule, int size) {
   if (size == 1) return {.collective = S::collective, .size = size};
@@ -51,23 +51,23 @@ constexpr verdict verify(const A& a, int size) {
   return detail::schedule::with_one<verdict>(a, [&](const auto& s) { return verify(s, size); });
 }
 
-/// Where a law is broken, as types, so that a compiler's message says it.
+/// Where a law is broken, as types, so that a compiler's message shows it.
 namespace where {
-/// For how many ranks.
+/// The number of ranks.
 template <int>
 struct size;
-/// At which rank.
+/// The rank.
 template <int>
 struct rank;
-/// In which round; -1: at the end.
+/// The round; -1: at the end.
 template <int>
 struct round;
-/// At which block.
+/// The block.
 template <int>
 struct block;
 }  // namespace where
 
-/// Does not compile; its arguments say which law is broken and where. `is_allreduce` and its siblings name it.
+/// Does not compile; its arguments show which law is broken and where. `is_allreduce` and its siblings instantiate it.
 template <fault What, class Size, class Rank, class Round, class Block>
 struct schedule_is_wrong {
   static_assert(
@@ -77,7 +77,7 @@ struct schedule_is_wrong {
 };
 
 namespace detail::schedule {
-/// Every size is a constant evaluation of its own, so that the compiler's limits are limits per size.
+/// Each size is a constant evaluation of its own, so the compiler's limits apply to each size separately.
 template <Schedule S, int Size>
 inline constexpr verdict verdict_for = supports(S{}, Size) ? verify(S{}, Size) : verdict{};
 
@@ -107,8 +107,8 @@ constexpr bool is_proven() {
 }
 }  // namespace detail::schedule
 
-/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: a wrong one does
-/// not compile.
+/// `is_allreduce<S, 2, 16>`: S is proven for every size from 2 to 16 that it supports. Never false: a wrong schedule
+/// does not compile.
 template <class S, int First = 2, int Last = 16>
 inline constexpr bool is_allreduce = detail::schedule::is_proven<S, kind::allreduce, First, Last>();
 /// As `is_allreduce`, for a reduce_scatter.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One rank's part in what is between it and another one: one block there, one here, or both.
+// The schedule of one rank in a send, a receive or an exchange with another rank.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// This rank's part: one block to its peer, or from it, or both. Of no other rank it says anything.
+/// One block to the peer, one block from it, or both. It describes the steps of this rank only.
 template <kind K>
 struct with_peer {
   int peer = nobody;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two levels for an alltoall: what a node has for a rank elsewhere travels as one message.
+// Two levels for an alltoall: the blocks of a node for a rank of another node travel as one message.
 #pragma once
 
 #include <kolo/schedule/pairwise.hpp>
@@ -9,8 +9,8 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// What is in set 0 for the nodes, and in set 1 from the lanes, is the same, and in scratch, where there are both.
-/// (See `hierarchical_phases`.)
+/// The transfers inside read set 0 and write scratch; those between nodes read scratch and write set 1. If only one of
+/// the two levels exists, it reads set 0 and writes set 1. (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
   static constexpr step split_inside(const node_layout& on, const step& now) { return split_at(now, on.m); }
   static constexpr step split_between(const node_layout& on, const step& now) { return split_at(now, on.n); }
@@ -25,8 +25,8 @@ struct lanes_of_alltoall {
 };
 }  // namespace detail::schedule
 
-/// Inside, rank l of a node gets what the node has for the ranks l of all nodes; it lies in scratch by node and source.
-/// Then every rank sends to its likes what has come for them. Where nodes differ every rank is a node.
+/// Inside, rank l of a node receives the node's blocks for the ranks l of all nodes, into scratch, by node and source.
+/// Then every rank sends them to the ranks l of the other nodes. If nodes differ in size, every rank counts as a node.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::alltoall {
   using inner = detail::schedule::type_or<kind::alltoall, pairwise::alltoall, Inside>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who crosses between nodes, and for whom: what the schedules of two levels share.
+// The layout of ranks on nodes and lanes, which all schedules of two levels share.
 #pragma once
 
 #include <kolo/schedule/binomial.hpp>
@@ -10,7 +10,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// The family's schedule of kind K, or `Otherwise` where it has none.
+/// The family's schedule of kind K, or `Otherwise` if it has none.
 template <kind K, class Otherwise, class Family>
 constexpr auto schedule_or(const Family& family) {
   if constexpr (AlgorithmFor<Family, K>) return schedule_of<K>(family);
@@ -28,18 +28,18 @@ constexpr step renamed(const step& now, Peers peers, Blocks blocks) {
   return to;
 }
 
-/// Where a rank is: the lane whose run of neighbours it belongs to, and how many of the run are before it.
+/// The position of a rank: its node, the lane of its run of neighbours, its index in the run, and the run's length.
 struct node_position {
   int node, lane, index, run;
 };
 
-/// p ranks on n nodes. The ranks of a node are m runs of neighbours; the first rank of run l leads the run, and
-/// crosses on lane l.
+/// p ranks on n nodes. The ranks of a node form m runs of neighbours; the first rank of run l is its leader, and
+/// exchanges messages with other nodes on lane l.
 class node_layout {
  public:
   int p, n, m;
 
-  /// `lanes`: at most one per rank of the smallest node; 0: exactly that many.
+  /// `lanes`: limited to the ranks of the smallest node; 0: exactly that number.
   constexpr node_layout(const topology& on, int lanes, int ranks)
       : p{ranks}, n{on.nodes(ranks)}, m{on.fewest(ranks)}, on_{on}, most_{on.most(ranks)} {
     fewest_ = m;
@@ -47,18 +47,16 @@ class node_layout {
   }
 
   constexpr bool has_equal_nodes() const { return most_ == fewest_; }
-  /// Whether the leaders are equally far apart.
+  /// Whether all leaders are equally far apart.
   constexpr bool has_equal_runs() const { return has_equal_nodes() && most_ % m == 0; }
-  constexpr int run() const { return most_ / m; }  ///< ranks in every run, where runs are equal
-  constexpr int most() const { return most_; }     ///< ranks of the largest node
-  constexpr int joining() const {
-    return ceil_log2((most_ + m - 1) / m);
-  }                                                                   ///< rounds until all of a run have been heard
-  constexpr int first(int node) const { return on_.first(node, p); }  ///< of node n: p
+  constexpr int run() const { return most_ / m; }                           ///< ranks in every run, if runs are equal
+  constexpr int most() const { return most_; }                              ///< ranks of the largest node
+  constexpr int joining() const { return ceil_log2((most_ + m - 1) / m); }  ///< rounds of a tree over the longest run
+  constexpr int first(int node) const { return on_.first(node, p); }        ///< p for node n
   constexpr int size(int node) const { return on_.size(node, p); }
 
   constexpr extent run_of(int node, int lane) const { return block(static_cast<std::size_t>(size(node)), m, lane); }
-  /// Who speaks.
+  /// The leader of a lane on a node.
   constexpr int rank(int node, int lane) const { return first(node) + static_cast<int>(run_of(node, lane).first); }
   constexpr node_position of(int r) const {
     const int node = on_.node_of(r, p);
@@ -67,14 +65,14 @@ class node_layout {
     return {node, lane, index - static_cast<int>(run.first), static_cast<int>(run.count)};
   }
 
-  /// The lanes of a node, or, from `first_lane` on, in a circle, as ranks.
+  /// The leaders of the lanes of a node, as ranks; in a circle from `first_lane` on.
   constexpr peer_range inside(const peer_range& lanes, int node, int first_lane = 0) const {
     if (lanes.count == 0) return {};
     if (lanes.count == 1) return rank(node, mod(lanes.at(0, m) + first_lane, m));
     return {rank(node, mod(lanes.first + first_lane, m)), lanes.count, lanes.stride * run(),
             lanes.cycle > 0 ? lanes.cycle : m};
   }
-  /// The nodes, in a circle from `first_node` on, as the ranks that speak for them on a lane.
+  /// The leaders of the nodes on a lane, as ranks; in a circle from `first_node` on.
   constexpr peer_range across(const peer_range& nodes, int lane, int first_node = 0) const {
     if (nodes.count == 0) return {};
     if (nodes.count == 1) return rank(mod(nodes.at(0, n) + first_node, n), lane);
@@ -82,8 +80,8 @@ class node_layout {
             nodes.cycle > 0 ? nodes.cycle : n};
   }
 
-  /// Can the peers of a schedule for the lanes of a node, or for the nodes, be renamed? And, if they are `in_parts`,
-  /// its blocks?
+  /// Whether the peers of a schedule for the lanes of a node, or for the nodes, can be renamed; with `in_parts`, also
+  /// its blocks.
   template <Schedule S>
   constexpr bool fits_inside(const S& s, bool in_parts = false) const {
     return m == 1 || (can_rename(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
@@ -92,20 +90,20 @@ class node_layout {
   constexpr bool fits_between(const S& s, bool in_parts = false) const {
     return n == 1 || (can_rename(s, n, has_equal_nodes(), in_parts) && (!in_parts || s.blocks(n) == n));
   }
-  /// Both.
+  /// Whether both fit.
   template <Schedule Inner, Schedule Outer>
   constexpr bool fits(const Inner& within, const Outer& across, bool in_parts = false) const {
     return fits_inside(within, in_parts) && fits_between(across, in_parts);
   }
 
-  /// A round of a tree within a run: the leader ends with what all have in `all`.
+  /// A round of a tree within a run: the leader ends with the combination of the blocks `all` of all ranks of the run.
   constexpr step reduce_to_leader(const node_position& me, int r, int k, const block_range& all) const {
     return renamed(
         binomial::reduce::at(me.index, me.run, k),
         [&](const peer_range& of) { return in_run(of, r - me.index, me.run); },
         [&](const block_range&) { return all; });
   }
-  /// The same with `each` blocks a rank, which lie side by side.
+  /// The same with `each` blocks per rank, which are concatenated.
   constexpr step collect(const node_position& me, int r, int k, int each) const {
     const int first = r - me.index;
     return renamed(
@@ -116,7 +114,7 @@ class node_layout {
   }
 
  private:
-  /// Where ranks are not `equally` far apart peers must be single ranks. Parts must be neighbours.
+  /// If ranks are not `equally` far apart, peers must be single ranks. Parts must be neighbouring blocks.
   template <Schedule S>
   static constexpr bool can_rename(const S& s, int size, bool equally, bool in_parts) {
     if (!kolo::supports(s, size) || scratch_blocks(s, size) > 0) return false;
@@ -146,8 +144,8 @@ class node_layout {
   int most_, fewest_ = 0;
 };
 
-/// Cuts transfers with circles of `size` peers, of whom each has other blocks, in two, where the blocks pass the end of
-/// the circle.
+/// Splits transfers to circles of `size` peers, each with blocks of its own, in two where the blocks wrap around the
+/// end of the circle.
 constexpr step split_at(const step& now, int size) {
   const auto cut = [size](peer_range& peers, const block_range& blocks, peer_range& rest, block_range& rest_blocks) {
     const int fit = size - mod(blocks.first, size);
@@ -170,9 +168,9 @@ constexpr step split_at(const step& now, int size) {
   return transfers;
 }
 
-/// The rounds of two levels, where `cut` says which blocks are a lane's, in a node, and which a node's, on a lane:
+/// The rounds of two levels. `cut` gives the blocks of a lane in a node, and of a node on a lane:
 /// `cut.inside(node_layout, range)`, `cut.across(node_layout, range, lane, first_node)`, `cut.all(node_layout)`; and
-/// which transfers have to be cut: `cut.apart_inside(node_layout, step)`, `cut.apart_between(node_layout, step)`.
+/// splits transfers where needed: `cut.split_inside(node_layout, step)`, `cut.split_between(node_layout, step)`.
 template <class Cut>
 struct hierarchical_phases {
   node_layout all;
@@ -183,7 +181,7 @@ struct hierarchical_phases {
   constexpr int rounds_inside(const S& s) const {
     return all.m > 1 ? s.rounds(all.m) : 0;
   }
-  /// And as many back down.
+  /// The rounds of `up`; `down` takes as many.
   template <Schedule S>
   constexpr int rounds_up(const S& s) const {
     return all.joining() + rounds_inside(s);
@@ -193,13 +191,13 @@ struct hierarchical_phases {
     return all.n > 1 ? s.rounds(all.n) : 0;
   }
 
-  /// Until who speaks on a lane has what the ranks of the node have for it.
+  /// Up: at the end every leader has what the ranks of its node contribute to its lane.
   template <Schedule S>
   constexpr step up(const S& reduce_scatter, const node_position& me, int r, int k) const {
     if (k < all.joining()) return all.reduce_to_leader(me, r, k, cut.all(all));
     return inside(reduce_scatter, me, k - all.joining());
   }
-  /// Until all ranks of the node have what its lanes have.
+  /// Down: at the end all ranks of the node have the blocks of all its lanes.
   template <Schedule S>
   constexpr step down(const S& allgather, const node_position& me, int r, int k) const {
     const int spreading = rounds_inside(allgather);
@@ -214,7 +212,7 @@ struct hierarchical_phases {
         [&](const peer_range& lanes) { return all.inside(lanes, me.node); },
         [&](const block_range& of) { return cut.inside(all, of); });
   }
-  /// On every lane; node `first_node` is the first.
+  /// Between nodes, on every lane; node `first_node` is the first.
   template <Schedule S>
   constexpr step between(const S& s, const node_position& me, int k, int first_node = 0) const {
     if (me.index > 0) return {};

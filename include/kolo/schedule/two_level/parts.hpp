@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two levels where every rank has a part: reduce_scatter, allgather, gather, scatter.
+// Two levels for kinds with parts: reduce_scatter, allgather, gather, scatter.
 #pragma once
 
 #include <kolo/schedule/circulant.hpp>
@@ -9,21 +9,20 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// Where runs are equal a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has
-/// block l of every part, so that what the lanes of some neighbouring nodes have is regular. (See
-/// `hierarchical_phases`.)
+/// If runs are equal, a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has block
+/// l of every part, so that the lanes of neighbouring nodes have a regular range. (See `hierarchical_phases`.)
 struct lanes_of_parts {
   static constexpr int each(const node_layout& on) { return on.has_equal_runs() ? 1 : on.m; }  ///< blocks of a part
   static constexpr block_range all(const node_layout& on) { return {0, on.p * each(on)}; }
-  /// Lanes: those parts of all nodes. What wraps around the end goes on in the next node, which is as good: it is a
-  /// circle of nodes, too.
+  /// The parts of these lanes on all nodes. A range that wraps around the end continues in the next node, which is
+  /// equivalent, since nodes form a circle too.
   static constexpr block_range inside(const node_layout& on, const block_range& lanes) {
     const bool whole = on.has_equal_runs();
     const int c = whole ? on.run() : 1, distance = whole ? on.most() : on.m;
     return {mod(lanes.first, on.m) * c, on.p * each(on) / distance * lanes.count * c, distance, lanes.count * c,
             lanes.per_peer * c};
   }
-  /// Nodes, from `first_node` on: their parts on one lane.
+  /// The parts of these nodes on one lane, from `first_node` on.
   static constexpr block_range across(const node_layout& on, const block_range& nodes, int lane, int first_node) {
     const int a = mod(nodes.first + first_node, on.n), b = mod(a + nodes.count, on.n), first = on.first(a);
     const int ranks = on.first(b) - first + (b > a ? 0 : on.p), further = nodes.per_peer * on.most();
@@ -34,7 +33,7 @@ struct lanes_of_parts {
   static constexpr const step& split_between(const node_layout&, const step& now) { return now; }
 };
 
-/// Between a rank and the lanes: the parts of a run come to who speaks for it, and then to every lane its blocks of
+/// The transfers between ranks and lanes: a leader collects the parts of its run, then sends every lane its blocks of
 /// them.
 struct path_to_lanes {
   const node_layout& all;
@@ -55,7 +54,7 @@ struct path_to_lanes {
   }
 
  private:
-  /// Of the parts of a run, what is for one lane.
+  /// The blocks of a run's parts that belong to one lane.
   constexpr block_range parts_for(int node, int run, int lane) const {
     return {all.rank(node, run) * all.m + lane, static_cast<int>(all.run_of(node, run).count), all.m};
   }
@@ -64,7 +63,7 @@ struct path_to_lanes {
 constexpr hierarchical_phases<lanes_of_parts> level_of_parts(const node_layout& all) { return {all, {}}; }
 }  // namespace detail::schedule
 
-/// Inside the nodes first, then between them: every rank ends with its own block.
+/// Inside the nodes first, then between them: every rank ends with its own part.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce_scatter {
   using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
@@ -167,7 +166,7 @@ struct two_level<Inside, Between>::gather {
   constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, 1, p}); }
 };
 
-/// The gather backwards.
+/// The gather in reverse.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::scatter {
   static constexpr auto collective = kind::scatter;

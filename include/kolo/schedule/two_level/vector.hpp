@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two levels where all ranks have the whole vector: allreduce, reduce, broadcast; and the barrier.
+// Two levels for kinds without parts: allreduce, reduce, broadcast, barrier.
 #pragma once
 
 #include <kolo/schedule/circulant.hpp>
@@ -10,7 +10,7 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::schedule {
-/// Every lane has `each` blocks, one after the other. (See `hierarchical_phases`.)
+/// Every lane has `each` consecutive blocks. (See `hierarchical_phases`.)
 struct lanes_of_vector {
   int each;
 
@@ -37,13 +37,13 @@ constexpr hierarchical_phases<lanes_of_vector> level_of_vector(const node_layout
   return {all, {all.n > 1 ? across.blocks(all.n) : 1}};
 }
 
-/// The way from the lanes of the root's node to the root.
+/// The transfers from the lanes of the root's node to the root.
 struct path_to_root {
   const hierarchical_phases<lanes_of_vector>& level;
   int root;
   node_position at = level.all.of(root);
 
-  constexpr bool hops() const { return at.index > 0; }  ///< who speaks for it is another
+  constexpr bool hops() const { return at.index > 0; }  ///< the root is not the leader of its run
   constexpr int rounds() const { return ceil_log2(level.all.m) + (hops() ? 1 : 0); }
   constexpr step gather(const node_position& me, int r, int k) const {
     const int m = level.all.m, leader = root - at.index;
@@ -101,7 +101,7 @@ struct two_level<Inside, Between>::allreduce {
   }
 };
 
-/// A reduce_scatter inside the nodes, a reduce between them for each lane, and all lanes to the root.
+/// A reduce_scatter inside the nodes, a reduce between them for each lane, and a gather of all lanes at the root.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce {
   using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
@@ -143,7 +143,7 @@ struct two_level<Inside, Between>::reduce {
     return detail::schedule::level_of_vector({shape.nodes, shape.lanes, p}, across());
   }
 
-  /// Does the result come about in the first node, so that the nodes are combined in their order?
+  /// Whether the result is formed on the first node and then forwarded, so that nodes are combined in their order.
   static constexpr bool hands_on(const detail::schedule::path_to_root& path) { return ordered && path.at.node > 0; }
   template <class Level>
   static constexpr step hand_on(const Level& level, const detail::schedule::node_position& me, int node) {
@@ -154,7 +154,7 @@ struct two_level<Inside, Between>::reduce {
   }
 };
 
-/// The root cuts its vector into lanes, which travel between the nodes; an allgather inside puts them together.
+/// The root cuts its vector into lanes, which travel between the nodes; an allgather inside combines them.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::broadcast {
   using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;
@@ -190,7 +190,7 @@ struct two_level<Inside, Between>::broadcast {
   }
 };
 
-/// One rank of each node crosses; the others tell it, and are told.
+/// The ranks of a node notify one leader, the leaders run a barrier, and each leader notifies its ranks.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::barrier {
   using outer = detail::schedule::type_or<kind::barrier, dissemination::barrier, Between>;
