@@ -13,9 +13,9 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// The rank with the earliest clock sends all messages of its round; then it waits until all messages to it of that
-/// round have arrived. A card serves messages in the order in which they are handed to it, and receives them in the
-/// order of arrival; so does a link of a graph.
+/// The rank with the earliest clock sends all messages of its round; then it waits until all messages of that round to
+/// it have arrived. A card sends messages in the order in which they are posted, and receives them in the order of
+/// arrival; so does a link of a graph.
 template <class Machine>
 class event_driven {
  public:
@@ -51,9 +51,9 @@ class event_driven {
   struct state {
     int round = 0;
     step now{};
-    std::size_t missing = 0, combined = 0;  ///< messages, bytes of this round
+    std::size_t missing = 0, combined = 0;  ///< in this round: messages to arrive, bytes to combine
     bool has_sent = false;
-    std::vector<message_in_flight> came{};  ///< arrived, of this round and of later ones
+    std::vector<message_in_flight> came{};  ///< arrived messages, of this round and of later ones
   };
 
   state& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
@@ -120,7 +120,7 @@ class event_driven {
     prepare(r);
   }
 
-  /// Throws: no rank sends a message that rank r waits for.
+  /// Throws: rank r waits for a message that no rank sends.
   [[noreturn]] void complain(int r) {
     const auto& me = rank(r);
     for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t) {
@@ -135,7 +135,7 @@ class event_driven {
   Machine machine_;
   event_queue events_{};
   std::vector<state> ranks_;
-  std::vector<int> slot_;  // where in taken_ the message of a rank goes
+  std::vector<int> slot_;  // by sender, the index of its message in taken_
   std::deque<message_in_flight> flying_{};
   std::vector<message_in_flight*> free_{};
   std::vector<incoming> taken_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The queue of events: messages that reach a card, and ranks that can continue, in the order of their times.
+// A queue of events in the order of their times: messages that reach a card, and ranks that can continue.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -16,10 +16,10 @@ class event_queue {
  public:
   struct event {
     double at;
-    int rank;  ///< that continues, or that receives the message
+    int rank;  ///< the rank that continues, or that receives the message
     bool is_message;
-    std::uint64_t number;  ///< of the message, among all messages
-    void* message;         ///< the caller's
+    std::uint64_t number;  ///< of the message, in the order of sending
+    void* message;         ///< belongs to the caller
 
     friend bool operator<(const event& a, const event& b) {  // the largest is the top of a queue
       return std::tuple{a.at, !a.is_message, a.is_message ? a.number : 0, a.rank} >

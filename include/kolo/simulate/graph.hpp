@@ -14,15 +14,15 @@
 
 namespace kolo::inline KOLO_ABI::simulate {
 
-/// A directed graph: ranks 0 ... ranks() - 1, then switches, which hold nothing and only pass on. A link carries one
-/// message after the other: a message of n bytes occupies it for n * seconds_per_byte and `gap`. Messages between ranks
-/// that no link joins go over other ranks and switches, and contend there with all others.
+/// A directed graph: ranks 0 ... ranks() - 1, then switches, which only forward. A link carries one message after the
+/// other: a message of n bytes occupies it for n * seconds_per_byte and `gap`. Messages between ranks without a link
+/// take a path over other ranks and switches, and contend there with all others.
 ///
 ///   auto g = kolo::simulate::graph::torus({4, 4}, {.latency = 1e-6, .seconds_per_byte = 1e-10});
 ///   g.remove(0, 1);                                               // one way
-///   g.link(2, 3, {.latency = 1e-6, .seconds_per_byte = 1e-9});    // both ways, in place of what was there
+///   g.link(2, 3, {.latency = 1e-6, .seconds_per_byte = 1e-9});    // both ways; replaces the link
 ///
-/// Errors  std::invalid_argument: a vertex that is not there, a link from a vertex to itself, negative or infinite
+/// Errors  std::invalid_argument: a vertex that does not exist, a link from a vertex to itself, negative or infinite
 ///         times, more than 2^29 ranks or switches.
 class graph {
  public:
@@ -37,9 +37,9 @@ class graph {
     require(ranks <= most && switches <= most, "a graph has 2^29 ranks, and so many switches, at most");
     vertices_ = ranks + switches;
   }
-  /// Each rank is joined to the next, and the last to the first.
+  /// Each rank is linked to the next, and the last to the first.
   static graph ring(int ranks, const simulate::link& times) { return torus({ranks}, times); }
-  /// A grid whose edges are joined; the first of `sizes` varies slowest. A side of two ranks is one link.
+  /// A grid whose opposite sides are linked; the first of `sizes` varies slowest. A side of two ranks has one link.
   static graph torus(const std::vector<int>& sizes, const simulate::link& times) {
     int all = 1;
     for (const int n : sizes) all = product(all, n);
@@ -51,18 +51,18 @@ class graph {
     }
     return g;
   }
-  /// 2^dimensions ranks; those whose numbers differ in one bit are joined.
+  /// 2^dimensions ranks; those whose numbers differ in one bit are linked.
   static graph hypercube(int dimensions, const simulate::link& times) {
     require(dimensions >= 0 && dimensions < 30, "a hypercube has 0 to 29 dimensions");
     return torus(std::vector<int>(static_cast<std::size_t>(dimensions), 2), times);
   }
-  /// That number of ranks around one switch.
+  /// Ranks around one switch.
   static graph star(int ranks, const simulate::link& times) {
     graph g{ranks, 1};
     for (int r = 0; r < ranks; ++r) g.link(r, ranks, times);
     return g;
   }
-  /// Nodes whose ranks are joined by a switch each, as in a machine of GPUs; every rank has a second port, to the one
+  /// Nodes whose ranks are linked to a switch each, as in a machine of GPUs; every rank has a second port, to the one
   /// switch between nodes.
   static graph two_level(int nodes, int ranks_per_node, const simulate::link& inside, const simulate::link& outside) {
     const int all = product(nodes, ranks_per_node);
@@ -71,7 +71,7 @@ class graph {
     return g;
   }
 
-  /// Replaces links that join the two already.
+  /// Replaces existing links between the two.
   graph& link(int a, int b, const simulate::link& times) {
     return link_one_way(a, b, times), link_one_way(b, a, times);
   }
@@ -83,7 +83,7 @@ class graph {
     edges_.push_back({from, to, times});
     return *this;
   }
-  /// One direction; does nothing if there is no such link.
+  /// Removes one direction; does nothing if there is no such link.
   graph& remove(int from, int to) {
     std::erase_if(edges_, [&](const edge& e) { return e.from == from && e.to == to; });
     return *this;
@@ -93,7 +93,7 @@ class graph {
   int vertices() const { return vertices_; }  ///< ranks and switches
   const std::vector<edge>& edges() const { return edges_; }
   bool is_switch(int vertex) const { return vertex >= ranks_; }
-  /// Every link the other way round.
+  /// The graph with every link reversed.
   graph transposed() const {
     graph g = *this;
     for (edge& e : g.edges_) std::swap(e.from, e.to);
@@ -119,11 +119,11 @@ class graph {
   std::vector<edge> edges_{};
 };
 
-/// Seconds until the last of the graph's ranks is done, as `run` of a network; `detail::simulate::links` says what time
-/// is made of. Messages take the way on which a block takes least.
+/// The seconds until the last of the graph's ranks is done, as `run` on a network; `detail::simulate::links` has the
+/// rules. A message takes the path on which one block is fastest.
 ///
-/// Errors  std::invalid_argument: another number of ranks than the graph has; no way leads where a message must go; a
-///         time to combine that is negative or infinite.
+/// Errors  std::invalid_argument: a number of ranks that is not the graph's, or that the schedule does not support; a
+///         message without a path; a time to combine that is negative or infinite.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const graph& g) {
   if (ranks != g.ranks())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The clock of a schedule on a graph, where messages contend for every link on their way.
+// The clock of a schedule on a graph, where messages contend for every link on their path.
 #pragma once
 
 #include <kolo/schedule/routes.hpp>
@@ -13,11 +13,11 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// * A processor needs the `overhead` of the first link on the path to send, that of the last to receive.
-/// * A message enters a link when that is free, and occupies it for its bytes, and `gap`. `latency` later its first
-///   byte is at the other end, and enters the next link; its last byte is not there before it has left the slowest
+/// * Sending takes a processor the `overhead` of the first link on the path, receiving that of the last.
+/// * A message enters a link when the link is free, and occupies it for its bytes and `gap`. After `latency` its first
+///   byte is at the other end and enters the next link; its last byte does not arrive before it has left the slowest
 ///   link.
-/// * A processor needs n * seconds_per_byte_reduced to combine n bytes, as in a network.
+/// * Combining n bytes takes a processor n * seconds_per_byte_reduced, as in a network.
 template <class Graph>
 class links {
  public:
@@ -26,7 +26,7 @@ class links {
     std::size_t bytes;  ///< of a block
   };
   struct position {
-    std::size_t link = 0;  ///< which of its way
+    std::size_t link = 0;  ///< index in its path
     double last_byte = 0;
   };
 
@@ -79,8 +79,8 @@ class links {
 
   const Graph& graph_;
   schedule::routes<Graph> routes_;
-  std::vector<double> now_, free_;       // of each rank's processor; of each link
-  std::vector<std::vector<int>> paths_;  // that have been asked for
+  std::vector<double> now_, free_;       // by rank: time of its processor; by link: time from which it is free
+  std::vector<std::vector<int>> paths_;  // computed when first used
 };
 
 template <class Graph>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Threads that run one at a time, the earliest first: each is a rank with a clock of its own.
+// Runs threads one at a time, the earliest first: each is a rank with its own clock.
 #pragma once
 
 #include <kolo/simulate/event_queue.hpp>
@@ -23,12 +23,12 @@ struct queued_message {
   ~queued_message() = default;
 };
 
-/// The running thread has the token, and owns everything in here until it passes the token on. So there is nothing to
-/// lock, and the same program takes the same course every time.
+/// Only the thread that holds the token runs, and it owns all members until it passes the token on. So there is nothing
+/// to lock, and the same program runs in the same order every time.
 class lockstep_scheduler {
  public:
   static constexpr double never = std::numeric_limits<double>::infinity();
-  enum class woken { by_somebody, too_late, by_nobody };  ///< by_nobody: too late, and nobody could have gone on before
+  enum class woken { by_somebody, too_late, by_nobody };  ///< by_nobody: too late, and no rank could have run before
 
   lockstep_scheduler(int ranks, const kolo::simulate::network& n) : clock_{ranks, n} {
     for (int r = 0; r < ranks; ++r) {
@@ -37,9 +37,9 @@ class lockstep_scheduler {
     }
   }
 
-  /// The clocks of all ranks, without what comes in through `received`.
+  /// The clocks of all ranks, without the messages pending in `received`.
   machine& clock() { return clock_; }
-  /// The rank has waited for this message, and is charged for it when it does something else.
+  /// Records a message that the rank has waited for; the next `apply_pending` charges its time.
   void received(int r, const incoming& what) { of(r).received.push_back(what); }
   void apply_pending(int r) {
     auto& me = of(r);
@@ -47,19 +47,19 @@ class lockstep_scheduler {
     me.received.clear();
     clock_.wait_until(r, me.waited);
   }
-  /// The latest time that the rank knows of.
+  /// The rank's time: that of its clock, or until which it has waited, if that is later.
   double time(int r) { return std::max(clock_.now(r), of(r).waited); }
   void wait_until(int r, double at) { of(r).waited = std::max(of(r).waited, at); }
 
   void send_to_card(int to, double at, queued_message& p) { events_.add_message(to, at, &p); }
 
-  /// Runs other ranks until none is earlier.
+  /// Runs other ranks until none is earlier than this one.
   void yield(int r) {
     if (events_.empty() && next_deadline_ >= time(r)) return;
     events_.add_rank(r, time(r));
     hand_on(r);
   }
-  /// Until another rank wakes it, or the deadline.
+  /// Sleeps until another rank wakes this one, or until the deadline.
   woken sleep(int r, double deadline) {
     auto& me = of(r);
     me.sleeps = true;
@@ -69,7 +69,7 @@ class lockstep_scheduler {
     hand_on(r);
     return me.why;
   }
-  /// Not before its own time. One that cannot be there before the deadline is not woken by this.
+  /// Wakes rank r at `at`, or at its own time if that is later. Does nothing if `at` is after the rank's deadline.
   void wake(int r, double at) {
     if (!of(r).sleeps || at > of(r).deadline) return;
     of(r).sleeps = false;
@@ -77,9 +77,9 @@ class lockstep_scheduler {
     events_.add_rank(r, time(r));
   }
 
-  // Called in the ranks' threads, and in the one that has started them.
+  // Called by the ranks' threads, and by the thread that started them.
 
-  /// Waits until rank r runs for the first time; false: it must not run at all.
+  /// Waits until rank r runs for the first time; false: the run was called off.
   bool begin(int r) {
     std::unique_lock lock{mutex_};
     of(r).may_run.wait(lock, [&] { return running_ == r || is_off_; });
@@ -107,7 +107,7 @@ class lockstep_scheduler {
   };
   rank& of(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
 
-  /// Processes all events before the next rank, and returns that rank; nobody: all have ended.
+  /// Processes all events before the next rank that can run, and returns that rank; nobody: all have ended.
   int next() {
     for (;;) {
       const double at = events_.empty() ? never : events_.next().at;
@@ -121,7 +121,7 @@ class lockstep_scheduler {
     }
   }
 
-  /// The rank whose deadline has passed before `at`, if any.
+  /// Returns a sleeping rank whose deadline has passed before `at`, if any.
   int too_late(double at) {
     int first = nobody;
     next_deadline_ = never;
@@ -151,7 +151,7 @@ class lockstep_scheduler {
   machine clock_;
   event_queue events_{};
   std::vector<std::unique_ptr<rank>> ranks_{};
-  double next_deadline_ = never;  // of sleeping ranks, or earlier
+  double next_deadline_ = never;  // that of the sleeping ranks, or earlier
   std::mutex mutex_{};            // guards the members below
   int running_ = nobody;
   bool is_off_ = false;

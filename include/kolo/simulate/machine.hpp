@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The cost of a message: the processors, ports and cards of a network. All simulated clocks use it: those of schedules
-// and of real programs.
+// The cost of a message: processors, ports and cards of a network. All simulated clocks use it, of schedules and of
+// programs.
 #pragma once
 
 #include <kolo/simulate/network.hpp>
@@ -15,7 +15,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// The n-th delay of a rank, between 0 and 1; a pure function.
+/// The n-th random delay of a rank, between 0 and 1; a pure function.
 constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
   const auto stir = [](std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -31,20 +31,20 @@ constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
 struct incoming {
   int from = 0;
   std::size_t bytes = 0;
-  double at = 0;       ///< when it reaches the receiver's port, or for a card, when it has come in
-  bool is_in = false;  ///< the latter
+  double at = 0;       ///< when it reaches the receiver's port; if is_in, when it has come in
+  bool is_in = false;  ///< it has come in through the port
 };
 
-/// The rules, which are all that is known about time:
+/// The rules of time:
 ///
-/// * To send n bytes takes a processor `overhead`. The message leaves when the sender's port is free, which then is
-///   busy for n * seconds_per_byte and rests for `gap`. `latency` later its first byte is at the receiver's port, which
-///   takes it in when it is free: also n * seconds_per_byte, and then `gap`.
-/// * What a rank waits for together (in a schedule: the messages of one round) comes in through its ports in the order
-///   of arrival. The processor takes one after the other in the order in which they have come in: `overhead` each.
-/// * To combine n bytes with others takes a processor n * seconds_per_byte_reduced, after all that it waited for
-///   together was taken.
-/// * Nobody waits for a port to be done with what was sent. Copies, and choosing what to do, take no time.
+/// * Sending n bytes takes a processor `overhead`. The message leaves when the sender's port is free; the port is then
+///   busy for n * seconds_per_byte, and idle for `gap`. After `latency` the first byte is at the receiver's port, which
+///   takes the message in when it is free: also n * seconds_per_byte, and then `gap`.
+/// * The messages that a rank waits for together (in a schedule: those of one round) come in through its ports in the
+///   order of arrival. The processor then takes each in the order in which they have come in: `overhead` each.
+/// * Combining n bytes takes a processor n * seconds_per_byte_reduced, after it has taken all messages that it waited
+///   for together.
+/// * No rank waits for a port to finish sending. Copies, and choosing what to do, take no time.
 class machine {
  public:
   machine(int ranks, const kolo::simulate::network& n)
@@ -60,14 +60,14 @@ class machine {
     for (int r = 0; r < ranks && two_levels(); ++r) assign_node(r);
   }
 
-  /// Do ranks share ports? Then those must be asked in the order of time; otherwise one rank's clock knows nothing of
-  /// the others'.
+  /// Whether ranks share ports. Shared ports must be used in the order of time; otherwise the clocks of ranks are
+  /// independent.
   bool has_cards() const { return two_levels() && net_.cards_per_node > 0; }
-  bool is_shared(int from, int to) const { return has_cards() && !is_inside(from, to); }  ///< does a message pass one?
+  bool is_shared(int from, int to) const { return has_cards() && !is_inside(from, to); }  ///< a message passes a card
   const kolo::simulate::network& described() const { return net_; }
   int node_of(int r) const { return two_levels() ? of(r).node : 0; }
 
-  /// When the rank's processor has done all its work.
+  /// The time at which the rank's processor has done all its work.
   double now(int r) {
     apply_pending(of(r));
     return of(r).now;
@@ -91,8 +91,8 @@ class machine {
     return leaves + l.latency * noise(from, me);
   }
 
-  struct position {};  ///< of a message on its way
-  /// It has reached the receiver's card. Is it in? (In a graph it may have another link before it.)
+  struct position {};  ///< of a message on its path
+  /// A message has reached the receiver's card. Returns whether it is in. (In a graph it may have another link ahead.)
   bool comes_in(int to, incoming& a, position&) {
     a.at = come_in(to, a);
     return a.is_in = true;
@@ -107,7 +107,7 @@ class machine {
     in = is_in + l.gap;
     return is_in;
   }
-  /// The same if the port is free.
+  /// The same for a free port.
   double earliest(int to, const incoming& a) const {
     return a.is_in ? a.at
                    : a.at + static_cast<double>(a.bytes) *
@@ -121,7 +121,7 @@ class machine {
     sort(all);
     for (incoming& a : all)
       if (!a.is_in) a.at = come_in(r, a);
-    if (two_levels()) sort(all);  // through different ports
+    if (two_levels()) sort(all);  // they came in through different ports
     for (const incoming& a : all) {
       const double overhead = (is_inside(a.from, r) ? net_.inside : outside_).overhead;
       me.now = std::max(me.now, a.at) + overhead * me.factor * noise(r, me);
@@ -130,12 +130,12 @@ class machine {
 
  private:
   struct port {
-    double out = 0, in = 0;  ///< free from then on
+    double out = 0, in = 0;  ///< time from which it is free
   };
   struct processor {
     double now = 0, factor = 1;
-    std::size_t to_combine = 0;  ///< bytes, before anything else is done
-    std::uint64_t delays = 0;    ///< that were noisy
+    std::size_t to_combine = 0;  ///< bytes; charged before anything else
+    std::uint64_t delays = 0;    ///< number of random delays so far
     int node = 0;
     std::size_t card = 0;
   };
@@ -188,7 +188,7 @@ class machine {
   kolo::simulate::network net_;
   kolo::simulate::link outside_;
   std::vector<processor> processors_;
-  std::vector<port> ports_{};  // every rank's to the network, every rank's inside its node, cards
+  std::vector<port> ports_{};  // every rank's to the network, every rank's inside its node, then cards
   std::size_t ranks_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Graphs of links from what a machine says about itself: an MPI's list of hosts, `nvidia-smi topo -m`, sysfs.
+// Reads graphs of links from descriptions of machines: an MPI list of hosts, `nvidia-smi topo -m`, sysfs.
 #pragma once
 
 #include <kolo/simulate/graph.hpp>
@@ -32,12 +32,12 @@ inline std::vector<int> numbers_in(const std::string& list) {
   return all;
 }
 
-/// Ranks of one group are joined to a switch of theirs, and, if `own_ports`, to the one switch between groups; without,
-/// the groups' switches are joined to it.
+/// Ranks of one group are linked to the group's switch. With `own_ports` they are also linked to the one switch between
+/// groups; otherwise the groups' switches are.
 inline kolo::simulate::graph graph_of_groups(const std::vector<int>& group_of, const kolo::simulate::link& inside,
                                              const kolo::simulate::link& outside, bool own_ports) {
   const int p = static_cast<int>(group_of.size());
-  std::map<int, int> switches;  // of the groups, in the order in which they come
+  std::map<int, int> switches;  // of the groups, in the order of appearance
   for (const int group : group_of) switches.try_emplace(group, p + 1 + static_cast<int>(switches.size()));
   const int groups = static_cast<int>(switches.size());
   kolo::simulate::graph g{p, groups + 1};
@@ -56,7 +56,7 @@ inline std::vector<std::vector<std::string>> matrix_of(const std::string& text) 
   std::size_t gpus = 0;
   for (std::string line; std::getline(lines, line);) {
     for (auto escape = line.find('\x1b'); escape != std::string::npos; escape = line.find('\x1b')) {
-      const auto end = line.find_first_not_of("[(?0123456789;", escape + 1);  // of what a terminal is told
+      const auto end = line.find_first_not_of("[(?0123456789;", escape + 1);  // end of a terminal's escape sequence
       line.erase(escape, end == std::string::npos ? end : end - escape + 1);
     }
     std::istringstream words{line};
@@ -79,9 +79,9 @@ inline std::vector<std::vector<std::string>> matrix_of(const std::string& text) 
 
 namespace simulate {
 
-/// The ranks of an MPI's list of hosts, a line each: "host", "host:8", "host slots=8"; '#' begins a remark. Ranks
-/// follow the lines; those of a host are joined by `inside`, and each has a port to the network of `outside`.
-/// Errors  std::invalid_argument: no host, or a number of ranks that is none.
+/// The ranks of an MPI list of hosts, one host a line: "host", "host:8", "host slots=8"; '#' begins a comment. Ranks
+/// are numbered by line; those of a host are joined by `inside`, and each has a port to the network, `outside`.
+/// Errors  std::invalid_argument: no host, or an invalid number of ranks.
 inline graph graph_of_hosts(const std::string& text, const link& inside, const link& outside) {
   std::vector<int> host_of;
   std::map<std::string, int> hosts;
@@ -103,17 +103,17 @@ inline graph graph_of_hosts(const std::string& text, const link& inside, const l
   return detail::simulate::graph_of_groups(host_of, inside, outside, true);
 }
 
-/// What joins GPUs; if nothing else is said, about what an H100 SXM has.
+/// The links of GPUs; the defaults are about those of an H100 SXM.
 struct gpu_links {
-  link nvlink{1e-6, 0, 0, 1 / 25e9};           ///< one of those that NV# counts
-  link pcie{2e-6, 0, 0, 1 / 55e9};             ///< a GPU and its PCIe switch
-  link between_sockets{2e-6, 0, 0, 1 / 30e9};  ///< PCIe switches
-  int most_nvlinks = 18;                       ///< of one GPU
+  link nvlink{1e-6, 0, 0, 1 / 25e9};           ///< one NVLink, as NV# counts them
+  link pcie{2e-6, 0, 0, 1 / 55e9};             ///< between a GPU and its PCIe switch
+  link between_sockets{2e-6, 0, 0, 1 / 30e9};  ///< between PCIe switches
+  int most_nvlinks = 18;                       ///< NVLinks of one GPU
 };
 
-/// The GPUs in the text that `nvidia-smi topo -m` prints, as ranks. NV# joins two directly; where all pairs have the
-/// same number and a GPU would need more than `most_nvlinks`, there is an NVSwitch, to which each has # links. GPUs
-/// between which PIX, PXB, PHB or NODE stands share a PCIe switch; those switches are joined.
+/// The GPUs in the output of `nvidia-smi topo -m`, as ranks. NV# links two GPUs directly; if all pairs have the same
+/// number and a GPU would need more than `most_nvlinks`, there is an NVSwitch, to which each GPU has # links. GPUs with
+/// PIX, PXB, PHB or NODE between them share a PCIe switch; these switches are joined.
 /// Errors  std::invalid_argument: a text without such a matrix.
 inline graph graph_of_nvidia_smi(const std::string& text, const gpu_links& links = {}) {
   const auto of = detail::simulate::matrix_of(text);
@@ -146,9 +146,9 @@ inline graph graph_of_nvidia_smi(const std::string& text, const gpu_links& links
   return g;
 }
 
-/// This host's processors as the kernel lists them, a rank each: those that share a cache of the third level are joined
-/// by `inside`, and the caches by `outside`. `sys`: where the kernel's files are.
-/// Errors  std::invalid_argument: there is no processor in them.
+/// This host's processors as the kernel lists them, one rank each: those that share a level-3 cache are joined by
+/// `inside`, and the caches by `outside`. `sys`: the directory of the kernel's files.
+/// Errors  std::invalid_argument: the directory lists no processor.
 inline graph graph_of_this_host(const link& inside, const link& outside,
                                 const std::string& sys = "/sys/devices/system/cpu") {
   const auto first_line = [](const std::string& path) {

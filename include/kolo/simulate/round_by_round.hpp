@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One round of a schedule on the clock: its bytes, its messages, and all ranks' rounds one after the other.
+// Simulates a schedule round by round: bytes, messages, and the clocks of all ranks, one rank after the other.
 #pragma once
 
 #include <kolo/schedule/cost.hpp>
@@ -19,7 +19,7 @@ inline void require_supported(int ranks, bool is_supported) {
     throw std::invalid_argument("kolo::simulate: this schedule does not support " + std::to_string(ranks) + " ranks");
 }
 
-/// The bytes of ranges of blocks, mostly without a division.
+/// The bytes of ranges of blocks, usually without a division.
 class lengths {
  public:
   lengths(const schedule::erased_schedule& s, std::size_t bytes)
@@ -34,16 +34,16 @@ class lengths {
     if (range.count != 1) return bytes_in(range, peer, blocks_, block_sets_, bytes_);
     return short_ + (schedule::block_at(range, 0, peer, blocks_, block_sets_) % blocks_ < longer_ ? 1 : 0);
   }
-  /// Is there a message? Where the vector has no byte at all, in a barrier say, messages are empty, and are sent.
+  /// Whether a message is sent: not if it is empty, unless the vector has no bytes at all, as in a barrier.
   bool is_sent(std::size_t bytes) const { return bytes > 0 || bytes_ == 0; }
 
  private:
   int blocks_, block_sets_;
   std::size_t bytes_, short_;
-  int longer_;  // the first so many blocks are a byte longer
+  int longer_;  // number of blocks, at the beginning, that are a byte longer
 };
 
-/// A rank's part of a round; what takes `Transfers` takes this or a step.
+/// A rank's transfers of a round. A parameter of type `Transfers` is this or a step.
 struct part {
   const transfer *first, *last;
   const transfer* begin() const { return first; }
@@ -52,21 +52,21 @@ struct part {
 
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
-/// What rank r does for itself alone, before it sends.
+/// Charges what rank r combines in transfers to itself, before it sends.
 template <class Machine, class Transfers>
 void combine_alone(Machine& m, const lengths& bytes, int r, const Transfers& now) {
   for (const transfer& t : now)
     if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
 }
 
-/// All that rank r sends: see(peer, bytes).
+/// Calls see(peer, bytes) for all that rank r sends.
 template <class Transfers, class See>
 void for_each_sent(const lengths& bytes, int r, int size, const Transfers& now, See see) {
   for (const transfer& t : now)
     for (int i = 0; i < t.to.count && !is_alone(r, t); ++i) see(t.to.at(i, size), bytes.of(t.send, i));
 }
 
-/// All that comes to rank r: see(peer, bytes). Gives the bytes that are then combined.
+/// Calls see(peer, bytes) for all that rank r receives. Returns the bytes that are then combined.
 template <class Transfers, class See>
 std::size_t for_each_received(const lengths& bytes, int r, int size, const Transfers& now, See see) {
   std::size_t combined = 0;
@@ -84,9 +84,9 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const Trans
                               std::to_string(from) + " does not send; ask kolo::verify about this schedule");
 }
 
-/// Round after round, and in each rank after rank: for networks without cards, where it does not matter which rank is
-/// asked first. With `ranks` 1 rank 0 stands for all: whatever it sends, it gets at the same moment from the other
-/// side.
+/// Simulates round after round, and in each rank after rank: for networks without cards, where the order of the ranks
+/// does not matter. With `ranks` 1, rank 0 represents all: for every message that it sends, it receives one at the same
+/// time from the opposite side.
 class round_by_round {
  public:
   round_by_round(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
@@ -126,7 +126,7 @@ class round_by_round {
     machine_.combine(r, combined);
   }
 
-  /// When the message of this round from s to r is there.
+  /// The arrival time of this round's message from s to r.
   double arrival_of(int s, int r) const {
     const bool stands_for_all = ranks_ == 1;
     const int sender = stands_for_all ? 0 : s, receiver = stands_for_all ? mod(r - s, s_.size) : r;
@@ -145,9 +145,9 @@ class round_by_round {
   lengths bytes_;
   machine machine_;
   schedule::transfers_of_round now_{};
-  std::vector<std::size_t> sent_;  // where the messages of each rank begin
-  std::vector<double> arrives_{};  // of the messages of this round, rank by rank
-  std::vector<incoming> came_{};   // to one rank in this round
+  std::vector<std::size_t> sent_;  // index of the first message of each rank
+  std::vector<double> arrives_{};  // arrival times of this round's messages, rank by rank
+  std::vector<incoming> came_{};   // messages to one rank in this round
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::simulate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long a schedule takes on a network: the same function (rank, size, round) -> step, run against a clock.
+// The time of a schedule on a network: the same function (rank, size, round) -> step, run against a clock.
 #pragma once
 
 #include <kolo/schedule/family.hpp>
@@ -12,7 +12,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// Do all ranks have the same clock? One of them is enough then.
+/// Whether all ranks have the same clock, so that one of them is enough.
 inline bool are_alike(const schedule::erased_schedule& s, const kolo::simulate::network& n) {
   return s.relative && n.ranks_per_node == 0 && n.noise == 0 && n.stragglers.empty();
 }
@@ -29,18 +29,18 @@ inline double run(const schedule::erased_schedule& s, std::size_t bytes, const k
 
 namespace kolo::inline KOLO_ABI::simulate {
 
-/// Seconds until the last of `ranks` ranks is done; all begin at 0. `bytes`: of the vector; of all parts together where
-/// each rank has one. A rooted collective has rank 0 for its root.
+/// The seconds until the last of `ranks` ranks is done; all begin at 0. `bytes`: of the vector; of all parts together
+/// where each rank has one. The root of a rooted collective is rank 0.
 ///
-/// What time is made of stands above `network` and `detail::simulate::machine`. In each round a rank combines what it
-/// combines for itself alone, sends its messages one after the other, takes what comes to it in this round, combines
-/// that, and begins the next round: nobody waits for anybody else. A message without bytes is not sent, unless the
-/// vector has none at all. `virtual_time::run` is the same clock for whole programs.
+/// `network` and `detail::simulate::machine` state the rules of time. In each round a rank carries out its transfers to
+/// itself, sends its messages one after the other, takes the messages of this round, combines them, and begins the next
+/// round; there is no other synchronisation. A message without bytes is not sent, unless the vector has none at all.
+/// `virtual_time::run` is the same clock for whole programs.
 ///
-/// The schedule is taken at its word: prove it first (`kolo::verify`). Takes time in proportion to the messages, some
-/// forty nanoseconds each; in proportion to the rounds alone where ranks do not differ: a `relative` schedule, one
-/// level, no noise and no stragglers. There all blocks are taken to be as long as the longest, which is exact where the
-/// blocks divide the bytes. With cards a message takes some hundred nanoseconds, more with many ranks.
+/// The schedule is not checked: prove it first (`kolo::verify`). The run takes time in proportion to the messages, some
+/// forty nanoseconds each; in proportion to the rounds alone if ranks do not differ: a `relative` schedule, one level,
+/// no noise and no stragglers. All blocks then count as long as the longest, which is exact if the blocks divide the
+/// bytes. With cards a message takes some hundred nanoseconds, more with many ranks.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks < 1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that exchange real bytes in virtual time: a whole program, run on a network that is described. Opt-in.
+// Ranks that exchange real bytes in virtual time: a whole program, run on a simulated network. Opt-in.
 #pragma once
 
 #include <kolo/core/joined_threads.hpp>
@@ -17,26 +17,26 @@
 
 namespace kolo::inline KOLO_ABI::virtual_time {
 
-/// Models MessageTransport. What takes how long stands above `kolo::simulate::network` and `detail::simulate::machine`;
-/// a collective takes the seconds that `kolo::simulate::run` gives for its schedule. In between time stands still,
-/// unless `compute` says otherwise.
+/// Models MessageTransport. `kolo::simulate::network` and `detail::simulate::machine` state the rules of time; a
+/// collective takes the seconds that `kolo::simulate::run` gives for its schedule. Other code takes no time, unless it
+/// calls `compute`.
 ///
-/// Deadlines are of virtual time. When no rank can go on, the first deadline passes at once, and its error says who
-/// waits for whom. A rank that asks again and again (`request.test()`) pays an overhead each time, and an eighth more
-/// than the last time if it did nothing else in between.
+/// Deadlines are in virtual time. When no rank can run, the first deadline passes at once, and its error lists which
+/// rank waits for which. A rank that polls (`request.test()`) pays an overhead each time, and an eighth more than the
+/// last time if it did nothing else in between.
 class transport {
  public:
   using abilities =
       kolo::abilities<ability::checks, ability::tuning, ability::clock, ability::identity, ability::executor>;
-  /// What a call may say: `{.timeout = 10s}`.
+  /// The options of a call: `{.timeout = 10s}`.
   struct options {
-    std::chrono::nanoseconds timeout{};  ///< of this call, in virtual time; zero: that of the group
+    std::chrono::nanoseconds timeout{};  ///< of this call, in virtual time; zero: the communicator's
   };
-  /// One message under way.
+  /// One message in flight.
   struct ticket {
     int peer = 0;
     bool incoming = false;
-    std::uint64_t number = 0;  ///< among the receipts from its peer
+    std::uint64_t number = 0;  ///< among the receives from its peer
   };
 
   transport(std::shared_ptr<detail::simulate::world> all, detail::simulate::group& ranks, int rank)
@@ -55,15 +55,15 @@ class transport {
   int size() const { return group_->size(); }
   placement place() const { return place_; }
   std::chrono::nanoseconds timeout() const { return all_->options.timeout; }
-  /// What the automatic choice goes by: the network, of the link that is between most of the ranks.
+  /// The table of the automatic choice: the constants of the link between most of the ranks.
   const kolo::tuning* tuning() const { return &tuning_; }
 
-  /// This rank's virtual seconds.
+  /// This rank's virtual time, in seconds.
   double now() const {
     all_->apply_pending(me().number);
     return all_->time(me().number);
   }
-  /// This rank computes for so many seconds, longer if it is a straggler.
+  /// Advances this rank's clock by the seconds of a computation, longer if it is a straggler.
   void compute(double seconds) {
     if (!(seconds >= 0 && std::isfinite(seconds)))
       throw error{errc::invalid_argument, "compute takes seconds, from 0 on"};
@@ -87,7 +87,7 @@ class transport {
   }
 
   void relax(backoff& p, const wait_context& s) {
-    if (p.nap.count() > 0) return check(p, s);  // a send there does not wake this rank
+    if (p.nap.count() > 0) return check(p, s);  // a send on another communicator does not wake this rank
     throw_if_failed();
     const double since = first_look(p), deadline = since + seconds(s.timeout);
     for (bool once = false;; once = true) {
@@ -148,7 +148,7 @@ class transport {
   }
   void submit() { me().posting = false; }
   bool done(const ticket& t) {
-    if (!t.incoming) return true;  // it was copied
+    if (!t.incoming) return true;  // a send has copied its data
     auto& l = me().from[t.peer];
     while (!l.came.empty() && !l.waiting.empty() && is_in(l.came.front())) take_front(l, t.peer);
     const bool is_done = t.number < l.finished;
@@ -169,7 +169,7 @@ class transport {
   detail::simulate::group::member& me() const { return group_->at(rank_); }
   static double seconds(std::chrono::nanoseconds t) { return static_cast<double>(t.count()) * 1e-9; }
 
-  /// When the operation began to wait; kept, in virtual nanoseconds, where others keep real ones.
+  /// When the operation began to wait; `since` holds virtual nanoseconds here, where other transports have real ones.
   double first_look(backoff& p) {
     const std::chrono::nanoseconds one{1};
     if (p.since == backoff::clock::time_point{})
@@ -235,7 +235,7 @@ class transport {
         all_->wake(m.number, all_->time(me().number));
   }
 
-  std::shared_ptr<detail::simulate::world> all_;  // null: moved from
+  std::shared_ptr<detail::simulate::world> all_;  // null after a move
   detail::simulate::group* group_;
   int rank_;
   static kolo::tuning tuning_for(const simulate::network& n, const placement& p) {
@@ -258,25 +258,25 @@ class transport {
   placement place_;
   kolo::tuning tuning_;
   int exceptions_;
-  double paused_ = -1, pause_ = 0;  // until when, and how long, it has last done nothing between two looks
+  double paused_ = -1, pause_ = 0;  // end and length of the last pause between two polls
 };
 
-/// The communicator of a rank in virtual time: `kolo::virtual_time::run` hands it to each.
+/// The communicator of a rank in virtual time; `kolo::virtual_time::run` passes one to each rank.
 using communicator = kolo::communicator<transport>;
 
-/// Virtual seconds, from the start of all ranks.
+/// Virtual seconds since the start of all ranks.
 struct times {
   double seconds = 0;             ///< until the last rank is done
   std::vector<double> of_rank{};  ///< until each is done
 };
 
-/// Runs f(comm) on `ranks` ranks of a described network, and gives the virtual seconds that it took. Every rank is a
-/// thread with a clock of its own, but only one runs at a time, the one whose clock is earliest: the same program takes
-/// the same way and the same time whenever it is run. Ranks must wait for each other through `comm` only.
+/// Runs f(comm) on `ranks` ranks of a simulated network, and returns the virtual seconds that it took. Every rank is a
+/// thread with its own clock, but only one runs at a time, the one whose clock is earliest: the same program takes the
+/// same course and the same time in every run. Ranks must wait for each other through `comm` only.
 ///
-/// comm.transport().now() is a rank's clock; comm.transport().compute(seconds) advances it, for work that is only
-/// imagined. Throws what a rank threw (the cause, where one failure led to others); invalid_argument for less than one
-/// rank; std::invalid_argument for a network that cannot be.
+/// comm.transport().now() is a rank's clock; comm.transport().compute(seconds) advances it, for work that is not
+/// executed. Throws what a rank threw (the cause, if one failure led to others); invalid_argument for less than one
+/// rank; out_of_resources if the threads cannot be started; std::invalid_argument for an invalid network.
 template <class F>
 times run(int ranks, const simulate::network& network, F f, const options& o = {}) {
   if (ranks < 1)

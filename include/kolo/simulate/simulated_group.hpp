@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the ranks of a simulated communicator have in common: the messages between them, and who waits for what.
+// The shared state of the ranks of a simulated communicator: the messages between them, and which rank waits for what.
 #pragma once
 
 #include <kolo/core/rank.hpp>
@@ -18,11 +18,11 @@
 
 namespace kolo::inline KOLO_ABI::virtual_time {
 
-/// What is said once, when the simulated ranks are started.
+/// The options of all simulated ranks, given when they are started.
 struct options {
-  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of virtual time, for every operation that names none
+  std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< in virtual time; of operations that set none
   std::size_t piece_bytes =
-      std::size_t{1} << 40;  ///< see kolo::MessageTransport; as it is, blocks travel whole, as in kolo::simulate::run
+      std::size_t{1} << 40;  ///< see kolo::MessageTransport; by default blocks travel whole, as in kolo::simulate::run
   bool checked = false;      ///< see observe/checked.hpp
 };
 
@@ -36,13 +36,13 @@ struct message final : queued_message {
   std::vector<std::byte> data{};
   std::uint64_t tag = 0;
   incoming what{};
-  bool is_here = true;  ///< else it has not come in through its card
+  bool is_here = true;  ///< false until it has come in through its card
   group* of = nullptr;
-  int to = 0;  ///< in the group
+  int to = 0;  ///< the receiver's rank in the group
   void reach_card() override;
 };
 
-/// From one rank to another: messages that are not taken yet, and receipts that wait for one.
+/// From one rank to another: messages that are not received yet, and receives that wait for one.
 struct message_queue {
   struct receipt {
     std::byte* data;
@@ -51,23 +51,23 @@ struct message_queue {
   };
   std::deque<message> came{};
   std::deque<receipt> waiting{};
-  std::uint64_t finished = 0;  ///< receipts
+  std::uint64_t finished = 0;  ///< completed receives
 };
 
 struct world;
 
-/// The ranks of a communicator. Only the thread that has the token uses it.
+/// The ranks of a communicator. Only the thread that holds the token uses it.
 struct group {
   struct member {
-    int number;  ///< among all ranks
+    int number;  ///< its rank among all ranks
     std::map<int, message_queue> from{};
-    const message_queue* asked = nullptr;  ///< what it waits for, if it does
+    const message_queue* asked = nullptr;  ///< the queue that it waits for, if any
     std::uint64_t asked_number = 0;
     std::optional<wait_context> asleep{};
     bool has_left = false, posting = false;
     int color = 0, key = 0;  ///< of its split
     bool splits = false;
-    std::pair<group*, int> child{};  ///< what came of it
+    std::pair<group*, int> child{};  ///< the new group, and its rank there
   };
   world& all;
   std::vector<member> members{};
@@ -86,7 +86,7 @@ struct world : lockstep_scheduler {
   world(int ranks, const kolo::simulate::network& n, const virtual_time::options& o)
       : lockstep_scheduler{ranks, n}, options{o} {}
   virtual_time::options options;
-  std::deque<group> groups{};  ///< live as long as messages may be under way
+  std::deque<group> groups{};  ///< never removed, since messages may be in flight
 };
 
 inline placement group::place(int r) const {
@@ -95,13 +95,13 @@ inline placement group::place(int r) const {
   return transport::node_map{nodes}.placement_of(r);
 }
 
-/// Is all on its way that rank r has asked for?
+/// Whether all messages that rank r waits for have been sent.
 inline bool group::is_sent(int r) const {
   const auto& me = members[static_cast<std::size_t>(r)];
   return me.asked && me.asked_number - me.asked->finished < me.asked->came.size();
 }
 
-/// When all will be there that rank r has asked for.
+/// The time at which rank r has all messages that it waits for; `never` if that is not known yet.
 inline double group::comes(int r) {
   const auto& me = at(r);
   if (!is_sent(r)) return lockstep_scheduler::never;
@@ -114,7 +114,7 @@ inline double group::comes(int r) {
   return last;
 }
 
-/// Something has come for rank r.
+/// Wakes rank r if it is known when it has what it waits for.
 inline void group::wake(int r) {
   auto& me = at(r);
   if (!me.asleep || me.splits) return;
@@ -129,7 +129,7 @@ inline void message::reach_card() {
   of->wake(to);
 }
 
-/// All have said their color: the last one makes the groups. It takes as long as a barrier.
+/// Called by the last rank that gives its color: makes the new groups. It takes as long as a barrier.
 inline void group::divide() {
   std::map<int, std::vector<std::pair<int, int>>> colors;
   double last = 0;
@@ -153,7 +153,7 @@ inline void group::divide() {
   }
 }
 
-/// The host's; but combining takes its virtual time.
+/// The host's executor; combining also takes virtual time.
 struct executor : execute::host_executor {
   world* all = nullptr;
   int number = 0;
