@@ -15,8 +15,8 @@ namespace kolo::inline KOLO_ABI {
 /// Source  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009.
 struct ring {
   // For every p: before round k, rank r has in block r - k - 1 the contributions of ranks r - k ... r, and sends that
-  // block. Rank r + 1 still has only its own contribution there, and adds it, so it has those of ranks (r + 1) - (k +
-  // 1) ... r + 1: the same for k + 1. At the end, k = p - 1, this is block r, with each contribution once.
+  // block. Rank r + 1 still has only its own contribution there, and adds it, so it has those of ranks
+  // (r + 1) - (k + 1) ... r + 1: the same for k + 1. At the end, k = p - 1, it is block r, with each contribution once.
   /// Block b travels around the ring once, collects every rank's contribution, and ends at rank b.
   struct reduce_scatter {
     static constexpr auto collective = kind::reduce_scatter;

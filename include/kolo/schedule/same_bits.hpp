@@ -36,8 +36,8 @@ constexpr const char* sentence(bits_fault d) {
   return "";
 }
 
-/// True if both give the same bits. Otherwise it has the first block that differs, and its tree in each schedule: "((0
-/// 1) (2 3))" is recursive doubling with four ranks; "(0 1 2 3)" is combined from the left in one pass.
+/// True if both give the same bits. Otherwise it has the first block that differs, and its tree in each schedule:
+/// "((0 1) (2 3))" is recursive doubling with four ranks; "(0 1 2 3)" is combined from the left in one pass.
 struct bits_verdict {
   bits_fault what = bits_fault::none;
   kind collective{};
@@ -77,8 +77,7 @@ namespace detail::schedule {
 /// If both cut a vector (or each part of it) into the same number of blocks, an element is in the same block of both,
 /// whatever the length. If one has a blocks and the other b > a, all blocks of both must have one tree; nothing less
 /// suffices. In a vector of a elements, element i is in block i of both. A long vector has elements in block j of b and
-/// in block floor(j a / b) of a, which is less than j for j > 0. So a chain of elements leads from every block to block
-/// 0.
+/// in block floor(j a / b) of a, which is less than j for j > 0. So a chain of elements joins every block to block 0.
 class comparer {
  public:
   struct finding {
