@@ -224,7 +224,7 @@ class gradient_exchange {
     return options_.leaves > 0 ? kolo::leaves{options_.leaves}.of(comm_.rank(), comm_.size()) : extent{};
   }
   /// Ends a backward pass; returns whether more passes of this step follow.
-  bool ends_pass() {
+  bool end_pass() {
     demand(local_.refuses_pass());
     if (!local_.end_pass()) return false;
     if (!leaf_sums_.empty()) take_leaves(), local_.zero(parameters_);

@@ -218,7 +218,7 @@ class local_gradients {
     return pass_ > 0 || std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
   }
   /// Called at the end of a backward pass; returns whether more follow.
-  bool ends_pass() {
+  bool end_pass() {
     if (is_last_pass()) return false;
     ++pass_;
     marks_.assign(marks_.size(), 0);

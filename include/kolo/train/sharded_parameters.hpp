@@ -333,7 +333,7 @@ class sharded_parameters {
         start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
   }
   /// Waits for the oldest reduce_scatters, except the last `left`.
-  void finish_scatters_but(std::size_t left) {
+  void finish_scatters_beyond(std::size_t left) {
     while (scattering_.size() > left) {
       group& g = groups_[scattering_.front()];
       g.finish_scatter();
