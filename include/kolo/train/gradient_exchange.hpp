@@ -110,6 +110,7 @@ class gradient_exchange {
 
   /// Call it after each backward pass. Exchanges the gradients, unless `synchronize` has done so, updates every
   /// parameter and returns true. Returns false and does nothing if more backward passes of the step follow.
+  /// If the exchange of rows throws, the step is given up: the next backward pass begins another.
   bool step() {
     if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
       refuse("step comes after the last of this rank's leaves()");
@@ -271,8 +272,17 @@ class gradient_exchange {
     });
     for (auto& g : gathered_) g.wait();
     local_.prepare_others();
-    each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
-    if (std::exchange(joins_begun_, false)) join_->wait();  // if all are local, no bucket waits for it
+    const auto end_join = [&] {
+      if (std::exchange(joins_begun_, false)) join_->wait();  // if all are local, no bucket waits for it
+    };
+    try {
+      each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
+    } catch (...) {
+      if (!comm_.transport().failed()) end_join();
+      give_up_step();  // the other gradients are averages already: another step must not average them again
+      throw;
+    }
+    end_join();
     local_.mark_exchanged();
   }
   template <class P>
