@@ -277,10 +277,7 @@ class process_group : public ::c10d::ProcessGroup {
   std::vector<std::size_t> counts(const at::Tensor& t, const std::vector<std::int64_t>& rows) const {
     return counts_of("alltoall_base", t, rows, static_cast<std::size_t>(size_));
   }
-  template <class Options>
-  int root_of(const Options& o) const {
-    return peer("root", static_cast<int>(o.rootRank));
-  }
+  int root_of(const auto& o) const { return peer("root", static_cast<int>(o.rootRank)); }
   int peer(const char* call, int rank) const {
     require(rank >= 0 && rank < size_, call, "there is no such rank in this group");
     return rank;

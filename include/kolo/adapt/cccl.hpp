@@ -73,8 +73,7 @@ class cccl_communicator {
     check_other(peer);
     g.add(true, [&] { return start_send(*comm_, bytes(data, count), peer, on(stream)); });
   }
-  template <class T, class Stream>
-  void recv(group_guard_type& g, T* data, std::size_t count, std::int32_t peer, Stream stream) const {
+  void recv(group_guard_type& g, auto* data, std::size_t count, std::int32_t peer, auto stream) const {
     check_other(peer);
     g.add(true, [&] { return start_receive(*comm_, bytes(data, count), peer, on(stream)); });
   }
@@ -140,8 +139,7 @@ class cccl_communicator {
     if constexpr (!std::is_void_v<T>) count *= sizeof(T);
     return view(static_cast<untyped*>(data), count);
   }
-  template <class Stream>
-  static typename Comm::options on(Stream stream) {
+  static typename Comm::options on(auto stream) {
     typename Comm::options o{};
     if constexpr (requires { o.stream = stream.get(); }) o.stream = stream.get();
     return o;

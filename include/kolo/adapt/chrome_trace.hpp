@@ -102,8 +102,7 @@ class chrome_writer {
   }
 
   /// Writes a slice for each run of events in the log for which `same` holds, from the first to the last of them.
-  template <class Same>
-  void spans(track where, Same same) {
+  void spans(track where, auto same) {
     for (std::size_t i = 0, next; i < log_.size(); i = next) {
       std::int64_t end = no_time, begin = log_[i].begin;
       const trace_event* known = &log_[i];  // without `watch`, a wait may not know its operation
@@ -154,8 +153,7 @@ inline std::string merge_chrome_traces(const std::vector<std::string>& traces) {
 
 /// Collective: returns the traces of all ranks as one, on every rank, by the clock of rank 0. Its own messages are not
 /// traced. Not for hot paths: every rank sends some 400 bytes per event to every rank.
-template <Communicator C>
-std::string merged_chrome_trace(C& comm) {
+std::string merged_chrome_trace(Communicator auto& comm) {
   constexpr const char* own_name = "merged_chrome_trace";
   comm.engine()->finish_all();
   auto& transport = comm.transport().untraced();

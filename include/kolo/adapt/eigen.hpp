@@ -63,10 +63,7 @@ struct eigen_parameter {
     if (!is_dense && m.size() > 0) refuse("has gaps between its elements: copy it into a matrix of its own");
     return {m.data(), static_cast<std::size_t>(m.size())};
   }
-  template <class M>
-  static std::string shape(const M& m) {
-    return std::to_string(m.rows()) + " x " + std::to_string(m.cols());
-  }
+  static std::string shape(const auto& m) { return std::to_string(m.rows()) + " x " + std::to_string(m.cols()); }
   [[noreturn]] void refuse(const std::string& what) const { throw error{errc::invalid_argument, name + " " + what}; }
 };
 

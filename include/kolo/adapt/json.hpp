@@ -67,8 +67,7 @@ void read_number(const nlohmann::json& j, const std::string& where, std::array<d
 
 /// Reads those numbers that `j` names, and rejects names that are neither theirs nor in `others`. `members` calls
 /// see(name, member) for each.
-template <class T, class Members>
-void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Members members,
+void read_numbers(const nlohmann::json& j, const std::string& what, auto& to, auto members,
                   const std::vector<std::string>& others = {}) {
   if (!j.is_object()) throw std::invalid_argument("kolo: " + what + " is an object, not " + j.dump());
   nlohmann::json rest = j;
@@ -85,8 +84,7 @@ void read_numbers(const nlohmann::json& j, const std::string& what, T& to, Membe
   if (!rest.empty())
     throw std::invalid_argument("kolo: " + what + " has no \"" + rest.begin().key() + "\"; it has " + names);
 }
-template <class T, class Members>
-nlohmann::json written(const T& from, Members members) {
+nlohmann::json written(const auto& from, auto members) {
   nlohmann::json j;
   members(from, [&](const char* name, const auto& number) { j[name] = number; });
   return j;
@@ -112,8 +110,7 @@ inline constexpr auto numbers_of_native_row = [](auto& r, auto see) {
 };
 
 /// Calls read(the JSON of a row, its name in errors, the row) for each row.
-template <class Rows, class Read>
-void read_rows(const nlohmann::json& all, const std::string& what, Rows& rows, Read read) {
+void read_rows(const nlohmann::json& all, const std::string& what, auto& rows, auto read) {
   if (all.size() > rows.size())
     throw std::invalid_argument("kolo: " + what + " has at most " + std::to_string(rows.size()) + " rows");
   auto to = rows.begin();
@@ -184,8 +181,7 @@ inline constexpr auto numbers_of_straggler = [](auto& s, auto see) {
   see("factor", s.factor);
 };
 /// Returns make(the JSON in the file); errors name the file.
-template <class F>
-auto read_file(const std::string& path, F make) {
+auto read_file(const std::string& path, auto make) {
   std::ifstream file{path};
   if (!file) throw std::invalid_argument("kolo: " + path + " cannot be read");
   try {

@@ -115,8 +115,7 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
 ///
 /// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a
 /// device, or with gaps.
-template <Communicator C>
-void broadcast_parameters(C& comm, const ::torch::nn::Module& module, int root = 0) {
+void broadcast_parameters(Communicator auto& comm, const ::torch::nn::Module& module, int root = 0) {
   std::vector<::torch::Tensor> tensors;
   detail::adapt::add_distinct(tensors, module.parameters());
   detail::adapt::add_distinct(tensors, module.buffers());
@@ -136,8 +135,7 @@ struct torch_steps {
   Optimizer optimizer;  ///< libtorch's
   std::size_t count;    ///< number of parameters
 
-  template <class Value, class Gradient>
-  void step(std::size_t index, Value&&, Gradient&&) {
+  void step(std::size_t index, auto&&, auto&&) {
     if (index + 1 == count) optimizer.step();
   }
 };
@@ -222,8 +220,7 @@ class torch_optimizer {
   using tensors = std::set<const ::c10::TensorImpl*>;
 
   /// Whether the optimizer updates only these tensors. Later it may get another group, and a tensor may become trained.
-  template <class Of>
-  static bool knows_all(const tensors& all, Of& optimizer) {
+  static bool knows_all(const tensors& all, auto& optimizer) {
     for (const auto& group : optimizer.param_groups())
       for (const auto& t : group.params())
         if (t.requires_grad() && t.numel() > 0 && !all.contains(t.unsafeGetTensorImpl())) return false;
@@ -234,8 +231,7 @@ class torch_optimizer {
     for (const auto& p : all) found.insert(p.value.tensor.unsafeGetTensorImpl());
     return found;
   }
-  template <class Of>
-  static parameters trained_by(Comm& comm, Of& optimizer, const ::torch::nn::Module& module) {
+  static parameters trained_by(Comm& comm, auto& optimizer, const ::torch::nn::Module& module) {
     return detail::train::check_before_comparison(comm, [&] {
       parameters all = torch_parameters(module, shm::allocator<float>{comm});
       if (!knows_all(tensors_of(all), optimizer)) throw error{errc::invalid_argument, updates_others};

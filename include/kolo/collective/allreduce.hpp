@@ -24,8 +24,7 @@ struct allreduce {
         require_same_or_disjoint(comm, K, c.args.in, c.args.out);
       });
   }
-  template <class C, ViewLike X, AnyOperator Op, AnyAlgorithm A>
-  static auto make(C& comm, X& x, Op& op, A& algorithm) {
+  static auto make(auto& comm, ViewLike auto& x, AnyOperator auto& op, AnyAlgorithm auto& algorithm) {
     return make(comm, x, x, op, algorithm);
   }
   template <class... Wrong>

@@ -11,8 +11,7 @@ namespace detail::collective {
 struct barrier {
   static constexpr auto K = kind::barrier;
 
-  template <class C, AnyAlgorithm A>
-  static auto make(C& comm, A& algorithm) {
+  static auto make(auto& comm, AnyAlgorithm auto& algorithm) {
     return make_call<K>(execute::none{}, execute::none{}, execute::none{}, algorithm, [&](auto& c) {
       complete<K, std::byte>(comm, c, 1, 1);
       c.args.in = c.args.out = {.base = execute::token_of(*comm.engine(), &c.token), .count = 1, .element_bytes = 1};

@@ -73,24 +73,19 @@ struct owned_call final : execute::any_call {
   Call of;
 };
 
-template <class C>
-void require(C& comm, const char* operation, bool condition, const char* sentence) {
+void require(auto& comm, const char* operation, bool condition, const char* sentence) {
   if (!condition) [[unlikely]]
     execute::refuse(*comm.engine(), operation, sentence);
 }
-template <class C>
-void require(C& comm, kind k, bool condition, const char* sentence) {
-  require(comm, name(k), condition, sentence);
-}
+void require(auto& comm, kind k, bool condition, const char* sentence) { require(comm, name(k), condition, sentence); }
 /// The sentence is `first` n `second` m.
-template <class C, std::integral N, std::integral M>
-void require(C& comm, const char* operation, bool condition, const char* first, N n, const char* second, M m) {
+void require(auto& comm, const char* operation, bool condition, const char* first, std::integral auto n,
+             const char* second, std::integral auto m) {
   if (!condition) [[unlikely]]
     execute::refuse(*comm.engine(), operation, first, static_cast<long long>(n), second, static_cast<long long>(m));
 }
 /// Requires that n and m are equal.
-template <class C>
-void require_equal(C& comm, const char* operation, const char* first, std::size_t n, const char* second,
+void require_equal(auto& comm, const char* operation, const char* first, std::size_t n, const char* second,
                    std::size_t m) {
   require(comm, operation, n == m, first, n, second, m);
 }
@@ -100,8 +95,7 @@ inline bool same(const memory& a, const memory& b) {
   return a.base == b.base && a.count == b.count && !a.find && !b.find;
 }
 
-template <class C>
-void require_same_or_disjoint(C& comm, kind k, const memory& in, const memory& out) {
+void require_same_or_disjoint(auto& comm, kind k, const memory& in, const memory& out) {
   require(comm, k, same(in, out) || are_disjoint(in, out), "in and out overlap without being the same");
 }
 
@@ -125,8 +119,7 @@ void require_own_part_or_disjoint(C& comm, const collective_args& args, std::siz
                   : "out overlaps in without being this rank's part of it");
 }
 
-template <class C, class X>
-std::vector<std::size_t> counts_from(C& comm, kind k, const X& view) {
+std::vector<std::size_t> counts_from(auto& comm, kind k, const auto& view) {
   const auto numbers = as_view(view);
   std::vector<std::size_t> counts;
   counts.reserve(numbers.size());
@@ -143,8 +136,7 @@ concept NumberedEnum = std::is_enum_v<X> && std::is_convertible_v<X, int>;
 template <class X>
 concept RootLike = std::is_integral_v<X> || NumberedEnum<X>;
 
-template <class C, RootLike Root>
-int root_from(C& comm, kind k, const Root& root) {
+int root_from(auto& comm, kind k, const RootLike auto& root) {
   const auto rank = static_cast<long long>(root);
   require(comm, name(k), rank >= 0 && rank < comm.size(), "the root is ", rank,
           ", and this communicator has ranks 0 to ", comm.size() - 1);
@@ -153,15 +145,13 @@ int root_from(C& comm, kind k, const Root& root) {
 
 inline constexpr const char* uncountable = "the elements of all ranks are more than can be counted";
 /// The number of elements of all ranks, at n per rank.
-template <class C>
-std::size_t of_all_ranks(C& comm, kind k, std::size_t n) {
+std::size_t of_all_ranks(auto& comm, kind k, std::size_t n) {
   std::size_t total = 0;
   require(comm, k, !__builtin_mul_overflow(n, static_cast<std::size_t>(comm.size()), &total), uncountable);
   return total;
 }
 /// The sum of one number per rank.
-template <class C>
-std::size_t check_counts(C& comm, kind k, const std::vector<std::size_t>& counts) {
+std::size_t check_counts(auto& comm, kind k, const std::vector<std::size_t>& counts) {
   require_equal(comm, name(k), "there are ", counts.size(),
                 " counts, and ranks: ", static_cast<std::size_t>(comm.size()));
   std::size_t total = 0;
@@ -174,8 +164,7 @@ inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
   return first;
 }
 
-template <class C>
-void require_leaves(C& comm, kind k, int leaves) {
+void require_leaves(auto& comm, kind k, int leaves) {
   require(comm, k, leaves % comm.size() == 0,
           "the number of ranks does not divide the leaves of the tree: with one vector a rank, take 1, 2, 4, ... ranks "
           "and at most one for each leaf");
@@ -273,10 +262,8 @@ inline constexpr execute::call_traits traits_of = traits_of_call<K, T, Op, S, Tr
 // For elements whose type is known at run time only: collective/untyped.hpp.
 template <kind K, class C, class Call>
 kernel untyped_kernel(C& comm, const Call& c);
-template <class In, class Op>
-execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op);
-template <class In, class Op>
-execute::call_types untyped_types(execute::call_types types, const In& in, const Op& op);
+execute::call_traits untyped_traits(execute::call_traits traits, const auto& in, const auto& op);
+execute::call_types untyped_types(execute::call_types types, const auto& in, const auto& op);
 
 /// Sets the arguments that follow from the parts of a call, and makes the checks common to all collectives. `count`:
 /// elements of the vector, or of one part; `agreed`: elements that all ranks must agree on.

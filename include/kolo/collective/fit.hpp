@@ -25,8 +25,7 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
-template <class C>
-void not_after_a_choice(C& comm, const char* operation) {
+void not_after_a_choice(auto& comm, const char* operation) {
   if (comm.engine()->has_chosen)
     comm.engine()->refuse(operation,
                           "an algorithm has been chosen already on this communicator; do this before the first "
@@ -36,8 +35,7 @@ void not_after_a_choice(C& comm, const char* operation) {
 /// Seconds of one schedule, run as a user would run it: the fastest of four runs, on the slowest rank. All ranks begin
 /// together, as in the benchmark that tables come from: otherwise a rank that only sends would run ahead, and a
 /// receiver would find all data there.
-template <class C, class F>
-double probe(C& comm, F&& run) {
+double probe(auto& comm, auto&& run) {
   double least = 0;
   run();
   for (int i = 0; i < 4; ++i) {
@@ -131,8 +129,7 @@ tuning::native_times fit_natively(C& comm) {
 }
 
 /// Calls see(x) for all numbers of a table, in one order.
-template <class See>
-void for_each_number(const tuning& table, See see) {
+void for_each_number(const tuning& table, auto see) {
   for (const auto& r : table.rows) {
     for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.duplex, r.message})
       see(x);
@@ -153,8 +150,7 @@ void for_each_number(const tuning& table, See see) {
 /// every rank, so every run that names it makes the same choices, with the same bits.
 /// Errors  invalid_argument: ranks name different tables; an algorithm has been chosen already; a table without a row
 ///         for `pattern::rounds`, as which every schedule may run; a constant that is negative, infinite or no number.
-template <Communicator C>
-void use_tuning(C& comm, const tuning& table) {
+void use_tuning(Communicator auto& comm, const tuning& table) {
   detail::collective::not_after_a_choice(comm, "use_tuning");
   if (!table.row_for(comm.size(), pattern::rounds))
     comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");

@@ -101,8 +101,7 @@ class grouped {
     }
     return true;
   }
-  template <class F>
-  void for_copies(F f) const {
+  void for_copies(auto f) const {
     state& s = *state_;
     for (std::size_t k = 0; k < s.copied.size(); ++k) {
       const std::size_t first = s.copied[k] * N, last = std::min(first + N, s.out.size());

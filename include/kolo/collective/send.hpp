@@ -72,10 +72,7 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
 }
 
 // The last arguments of such a call: an optional tag, and no algorithm.
-template <RootLike Tag>
-long long tag_from(const Tag& tag, const schedule::Automatic auto&) {
-  return static_cast<long long>(tag);
-}
+long long tag_from(const RootLike auto& tag, const schedule::Automatic auto&) { return static_cast<long long>(tag); }
 long long tag_from(const schedule::Automatic auto&) { return 0; }
 template <class... Rest>
 concept MayEndWithTag = requires(const Rest&... rest) {

@@ -33,8 +33,7 @@ std::vector<int> nodes_of(C& comm) {
 /// Cost    an allgather of one int.
 /// Errors  invalid_argument, on every rank: ranks are not numbered node by node; more nodes of different sizes than a
 ///         topology holds.
-template <Communicator C>
-topology topology_of(C& comm) {
+topology topology_of(Communicator auto& comm) {
   topology found;
   if (const auto wrong = detail::select::nodes_in_order(detail::collective::nodes_of(comm), found); !wrong.empty())
     throw error{errc::invalid_argument, wrong};

@@ -52,14 +52,12 @@ std::uint32_t number_of(const by_kernel<Commutes>& op) {
 }
 
 /// The same for an element's type and length.
-template <UntypedView V>
-std::uint32_t number_of(const V& x) {
+std::uint32_t number_of(const UntypedView auto& x) {
   const auto both = std::uint64_t{x.element_bytes()} << 8 | static_cast<std::uint64_t>(x.type());
   return static_cast<std::uint32_t>(both * 0x9e3779b97f4a7c15u >> 32);
 }
 
-template <class In, class Op>
-execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op) {
+execute::call_traits untyped_traits(execute::call_traits traits, const auto& in, const auto& op) {
   traits.types ^= number_of(in) ^ number_of(op) * 2246822519u;
   return traits;
 }

@@ -94,8 +94,7 @@ class composite_member : public Base {
 
  private:
   /// Runs f, unless either transport has failed: then, and in place of an error of f, throws the common first failure.
-  template <class F>
-  void settled(F f) {
+  void settled(auto f) {
     if (const failure* first = shared_failure_ ? shared_failure_->failed() : nullptr) throw error{*first};
     try {
       f();
@@ -142,8 +141,7 @@ class composite_state final : public shared_failure {
   }
 
  private:
-  template <class E>
-  static std::uint64_t end_all(E& e) {
+  static std::uint64_t end_all(auto& e) {
     while (e.newest) e.wait(*e.newest);
     return e.sequence;
   }

@@ -14,8 +14,7 @@ namespace kolo::inline KOLO_ABI::detail::compose {
 class near_ranks {
  public:
   /// Collective over `all`, for `operation`: ranks that pass the same `node` share it.
-  template <Transport T>
-  near_ranks(T& all, int node, const char* operation) {
+  near_ranks(Transport auto& all, int node, const char* operation) {
     *this = near_ranks{transport::node_map{transport::small_allgather(all, node, operation)}, all.rank()};
   }
   near_ranks(transport::node_map nodes, int rank)

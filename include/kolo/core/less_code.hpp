@@ -44,8 +44,7 @@ class dynarray {
 
 /// Removes from a vector the elements for which `goes` is true, and returns their number: as std::erase_if, but it
 /// reorders the others.
-template <class Vector, class F>
-std::size_t erase_if(Vector& all, F goes) {
+std::size_t erase_if(auto& all, auto goes) {
   const std::size_t before = all.size();
   for (std::size_t i = before; i-- > 0;) {
     if (!goes(all[i])) continue;

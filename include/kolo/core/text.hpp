@@ -21,12 +21,10 @@ struct word {
   word(const char* t) : word{std::string_view{t}} {}                              // NOLINT: text is text
   word(const std::string& t) : text{t.data()}, number{t.size()} {}                // NOLINT
   word(std::string_view t) : text{t.data() ? t.data() : ""}, number{t.size()} {}  // NOLINT
-  template <std::signed_integral I>
-  word(I n)  // NOLINT
+  word(std::signed_integral auto n)                                               // NOLINT
       : number{n < 0 ? 0ull - static_cast<unsigned long long>(n) : static_cast<unsigned long long>(n)},
         is_negative{n < 0} {}
-  template <std::unsigned_integral I>
-  word(I n) : number{n} {}  // NOLINT
+  word(std::unsigned_integral auto n) : number{n} {}  // NOLINT
 };
 
 [[gnu::cold, gnu::noinline]] inline void append_words(std::string& to, std::initializer_list<word> words) {

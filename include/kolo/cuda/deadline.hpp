@@ -23,8 +23,7 @@ inline constexpr goal the_operation{"the operation", ""},
 
 /// A fruitless look at `what`: when s.timeout has passed since the first one, and nothing has failed before, that is
 /// the failure of all ranks, and thrown.
-template <class Base>
-void give_up_when_late(Base& transport, backoff& p, wait_context s, const char* what, const goal& to) {
+void give_up_when_late(auto& transport, backoff& p, wait_context s, const char* what, const goal& to) {
   const auto now = backoff::clock::now();
   if (p.since == backoff::clock::time_point{}) p.since = now;
   const auto waited = now - p.since;
@@ -37,16 +36,14 @@ void give_up_when_late(Base& transport, backoff& p, wait_context s, const char* 
 
 /// What follows a fruitless look while only this rank's own stream is waited for: no peer notifies it, so it never
 /// sleeps.
-template <class T>
-void relax_for_stream(T& transport, backoff& p, const wait_context& s) {
+void relax_for_stream(auto& transport, backoff& p, const wait_context& s) {
   if (++p.polls % 64 == 0) transport.check(p, s);
   if (p.polls > 16) std::this_thread::yield();
 }
 
 /// Until has_passed() says that this rank's own stream has come there. A failure of any rank that the transport has
 /// heard of, or the deadline, ends the waiting, and not what is on the stream.
-template <class Base, class F>
-void wait_for_stream(Base& transport, const wait_context& s, const goal& to, F has_passed) {
+void wait_for_stream(auto& transport, const wait_context& s, const goal& to, auto has_passed) {
   for (backoff p; !has_passed(); std::this_thread::yield()) {
     if (const failure* f = transport.failed()) throw error{*f};
     give_up_when_late(transport, p, s, "its own stream", to);

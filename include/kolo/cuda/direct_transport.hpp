@@ -226,8 +226,7 @@ class direct_transport : public PeerMemory::base_transport {
           consume(0, size(), stream, [&](const detail::cuda::imported_memory* by) { begin_kernel(by, stream); });
     return t.has_begun && !peer_exchange_.is_awaiting();
   }
-  template <class F>
-  bool consume(int first, int last, cudaStream_t stream, F f) {
+  bool consume(int first, int last, cudaStream_t stream, auto f) {
     const bool has_consumed = peer_exchange_.consume(*this, first, last, stream, f);
     is_stream_awaited_ = is_stream_awaited_ || !has_consumed;
     return has_consumed;
@@ -258,8 +257,7 @@ class direct_transport : public PeerMemory::base_transport {
   }();
 
   /// Calls `f`; on a failure, no peer begins to touch memory that was published to it.
-  template <class F>
-  void with_revocation(F f) {
+  void with_revocation(auto f) {
     try {
       f();
     } catch (...) {

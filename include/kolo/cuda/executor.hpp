@@ -11,8 +11,7 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 
 /// Begins a piece of work (see elements.hpp) on a stream. `launch_work` is found when this is instantiated: the one of
 /// launch.cuh, or a test's.
-template <class Work>
-void begin_work(cudaStream_t stream, std::size_t items, const Work& work) {
+void begin_work(cudaStream_t stream, std::size_t items, const auto& work) {
   constexpr bool can_launch = requires { launch_work(stream, items, work); };
   static_assert(can_launch,
                 "kolo: device views need kernels: include <kolo/cuda/reduce.cuh> (or mpi.cuh) first, and compile this "

@@ -98,8 +98,7 @@ class one_kernel : public Base {
   auto executor() const { return detail::cuda::capturing_executor{Base::executor(), captured_}; }
 
   /// Captures put() the first time.
-  template <class F>
-  ticket repeat(captured_messages& r, F put) {
+  ticket repeat(captured_messages& r, auto put) {
     if (!r.is_captured_) capture(r, put);
     now_ = &r;
     return submit_joint();
@@ -125,8 +124,7 @@ class one_kernel : public Base {
  private:
   using Base::all_together;
 
-  template <class F>
-  void capture(captured_messages& r, F& put) {
+  void capture(captured_messages& r, auto& put) {
     r.captured_ = {};
     captured_ = &r.captured_;
     try {
@@ -256,8 +254,7 @@ class one_kernel : public Base {
   void stop_waiting() noexcept {
     if (stop_) std::atomic_ref{*reinterpret_cast<std::uint32_t*>(stop_.get())}.store(1);
   }
-  template <class F>
-  void or_stop_waiting(F f) {
+  void or_stop_waiting(auto f) {
     try {
       f();
     } catch (...) {

@@ -94,8 +94,7 @@ class peer_exchange {
   }
 
   /// Whether the peer has published something; calls `report_mismatch(peer)` where tag or length are not those.
-  template <class F>
-  bool is_published(base_transport& w, int peer, std::size_t bytes, std::uint64_t tag, F report_mismatch) const {
+  bool is_published(base_transport& w, int peer, std::size_t bytes, std::uint64_t tag, auto report_mismatch) const {
     const received_slot a = w.peek(peer);
     if (a.data && (a.tag != tag || peer_memory_.bytes(a, peer, of(peer).taken % w.slots()) != bytes))
       report_mismatch(peer);
@@ -104,8 +103,7 @@ class peer_exchange {
   /// Takes the memory that peers first ... last - 1 have published, without this rank's; f(imported memory of each
   /// rank) puts work on it on the stream, after the work of its owners; then the memory is given back. False: the
   /// memory of one of them is not available yet; or never, as that peer has reclaimed it after a failure.
-  template <class F>
-  bool consume(base_transport& w, int first, int last, cudaStream_t stream, F f) {
+  bool consume(base_transport& w, int first, int last, cudaStream_t stream, auto f) {
     const auto each = [&](auto g) {
       bool all = true;
       for (int peer = first; peer < last && all; ++peer) all = peer == w.rank() || g(peer);

@@ -97,8 +97,7 @@ class routed {
   // Calls.
 
   auto executor() const { return far_.executor(); }
-  template <class Args>
-  std::string refusal(Args& args) {
+  std::string refusal(auto& args) {
     const auto why = far_.refusal(args);
     return why.empty() ? near_.refusal(args) : why;
   }
@@ -161,8 +160,7 @@ class routed {
   }
 
   /// A failure that one transport throws becomes the failure of both.
-  template <class F>
-  auto agreed(F f) {
+  auto agreed(auto f) {
     if (failed()) throw error{*first_};
     try {
       return f();

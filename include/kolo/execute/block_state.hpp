@@ -11,8 +11,7 @@
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// All there is to do for one rank: its input is the result. Needs no scratch.
-template <class Executor>
-void copy_own(const collective_args& args, const Executor& executor) {
+void copy_own(const collective_args& args, const auto& executor) {
   if (args.collective == kind::exclusive_scan || args.collective == kind::barrier) return;
   copy_elements({&args.in, 0}, {&args.out, 0}, args.in.count, executor);
   if (args.compute.finishes_alone)
@@ -82,8 +81,7 @@ class block_state : public layout {
   }
 
   /// Calls f(block, offset, elements) for the next `count` elements of a stream.
-  template <class F>
-  void advance(cursor& c, const block_range& range, int peer, std::size_t count, F f) {
+  void advance(cursor& c, const block_range& range, int peer, std::size_t count, auto f) {
     c.left -= count;
     while (count > 0) {
       const int b = block_of(range, c.index, peer);
@@ -126,8 +124,7 @@ class block_state : public layout {
 
   /// Begins a round: applies `finish` to complete blocks before they are sent, copies or combines what stays on this
   /// rank, and calls f(transfer) to start the other transfers.
-  template <class F>
-  void begin_round(const step& now, int round, F start) {
+  void begin_round(const step& now, int round, auto start) {
     for (const transfer& t : now) {
       if (is_complete(round) && t.to.count > 0) finish_before_sending(t.send, t.to.count);
       if (is_local(t)) {
@@ -221,8 +218,7 @@ class block_state : public layout {
     return used;
   }
 
-  template <class F>
-  void for_each_block(const block_range& range, int peers, F f) {
+  void for_each_block(const block_range& range, int peers, auto f) {
     for (int peer = 0; peer < (range.per_peer == 0 ? 1 : peers); ++peer)
       for (int i = 0; i < range.count; ++i) f(block_of(range, i, peer));
   }

@@ -90,8 +90,7 @@ class call_cache {
     pattern runs_as = pattern::rounds;
     schedule_ref schedule{};
 
-    template <class Traits>
-    bool is_of(const Traits& t, std::size_t bytes, std::size_t agreed, int rank) const {
+    bool is_of(const auto& t, std::size_t bytes, std::size_t agreed, int rank) const {
       return traits == &t && types == t.types && element_bytes == bytes && collective == t.how.collective &&
              elements == agreed && root == rank;
     }

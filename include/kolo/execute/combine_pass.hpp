@@ -50,8 +50,7 @@ struct combine_pass {
  private:
   static constexpr std::size_t tile_bytes = 4096;
 
-  template <class F>
-  void combine_tile(std::byte* result, std::size_t elements, F check) {
+  void combine_tile(std::byte* result, std::size_t elements, auto check) {
     const auto bytes = elements * compute.element_bytes;
     if (!replies) return host_executor::combine(compute, result, sources, count, elements, size);
     alignas(64) std::byte tile[tile_bytes];

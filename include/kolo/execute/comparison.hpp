@@ -197,8 +197,7 @@ class comparison : public operation {
     return true;
   }
 
-  template <class Post>
-  bool has_ended(Post post) {
+  bool has_ended(auto post) {
     if (!is_posted_) {
       ticket_ = post();
       transport_.submit();

@@ -215,8 +215,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// Calls f(p, s) with the wait that `o` depends on. If an earlier operation that `o` waits for has a longer timeout,
   /// the timeout of `o` applies, and starts anew with each such operation: while they all progress, a caller that waits
   /// for the last of them is not late.
-  template <class F>
-  void with_deadline(operation& o, F f) {
+  void with_deadline(operation& o, auto f) {
     operation& turn = in_the_way_of(o);
     const operation* const behind = o.now.timeout < turn.now.timeout ? &turn : nullptr;
     if (std::exchange(o.behind, behind) != behind) [[unlikely]]
@@ -238,8 +237,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
       failing<engine>::take_back;
   /// An exception from an operator, a view or the transport breaks the communicator: its messages are in flight. `o`
   /// has stopped half-way and does not continue, even if another operation is waited for.
-  template <class F>
-  auto guard(operation& o, F&& work) {
+  auto guard(operation& o, auto&& work) {
     try {
       const transport::in_call here{o.now};
       return work();
@@ -302,8 +300,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
 
   /// A blocking call that does all of its work at once and bypasses the queue, which is empty: `work(operation)`.
-  template <class F>
-  [[gnu::always_inline]] void run_now(operation& o, F&& work) {
+  [[gnu::always_inline]] void run_now(operation& o, auto&& work) {
     number(o);
     if (o.is_point_to_point()) [[unlikely]]
       return run_pair_now(*this, o, work);
@@ -339,8 +336,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
 
   /// Waits, then calls `behind`; throws nothing. Returns whether both succeeded. A failure not yet reported to the
   /// caller is reported by the next call, or by the launcher of this rank.
-  template <class F>
-  bool ends_well(operation& o, F behind) noexcept {
+  bool ends_well(operation& o, auto behind) noexcept {
     const bool had_reported = has_reported;
     try {
       if (!o.finished) wait(o);

@@ -68,8 +68,7 @@ struct failing {
     throw;
   }
   /// If it throws, the views of `o` are the caller's again; or the error reports that they are not.
-  template <class F>
-  auto taking_back(operation& o, F&& work) {
+  auto taking_back(operation& o, auto&& work) {
     try {
       return work();
     } catch (const error& e) {
@@ -94,8 +93,7 @@ struct failing {
     auto& transport = self().transport;
     if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
   }
-  template <class F>
-  void reporting(F work) {
+  void reporting(auto work) {
     try {
       work();
     } catch (...) {

@@ -40,9 +40,7 @@ void for_each_run(const element_position& p, std::size_t count, F f) {
 }
 
 /// Copies elements from one position to another, run by run, by `executor.copy`; skips runs already in place.
-template <class Executor>
-void copy_elements(const element_position& from, const element_position& to, std::size_t count,
-                   const Executor& executor) {
+void copy_elements(const element_position& from, const element_position& to, std::size_t count, const auto& executor) {
   for_each_run(from, count, [&](const std::byte* source, std::size_t before, std::size_t run) {
     for_each_run({to.where, to.first + before}, run, [&](std::byte* target, std::size_t done, std::size_t some) {
       const auto bytes = to.where->element_bytes;
@@ -53,8 +51,7 @@ void copy_elements(const element_position& from, const element_position& to, std
 
 /// Puts the received parts of one transfer, and this rank's own operand (the source without data), into the order in
 /// which they are combined. `arrived_from(i)`: the data of the i-th peer of the range.
-template <class F>
-void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, F arrived_from) {
+void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, auto arrived_from) {
   int count = 0;
   bool own_placed = false;
   const auto place_own = [&] {
@@ -142,8 +139,7 @@ class layout {
   }
 
   /// Allocates and fills the arrays of first elements of ragged parts.
-  template <class Take>
-  void place_parts(Take take) {
+  void place_parts(auto take) {
     const auto bytes = static_cast<std::size_t>(size_ + 1) * sizeof(std::size_t);
     if (args_->send_counts) sum_up(args_->send_counts, send_firsts_ = take(bytes));
     if (args_->receive_counts) sum_up(args_->receive_counts, receive_firsts_ = take(bytes));

@@ -184,8 +184,7 @@ class messaging_run {
 
   /// Calls f(data, bytes) for each run of memory of the message; adjacent runs are merged. On a device only runs in one
   /// contiguous view are: others may be of two allocations, which must be passed separately.
-  template <class F>
-  void for_each_stretch(const message& m, F f) {
+  void for_each_stretch(const message& m, auto f) {
     constexpr bool all_is_one = space_of<T> == memory_space::host;
     std::byte *begin = nullptr, *end = nullptr;
     const memory* in = nullptr;

@@ -13,8 +13,7 @@
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Bytes of the shortest piece sent by reference: copying a shorter one costs less than claiming it.
-template <SlotTransport T>
-std::size_t least_remote_bytes(const T& transport) {
+std::size_t least_remote_bytes(const SlotTransport auto& transport) {
   constexpr std::size_t usual = 4 * 1024;
   const auto slot = transport.slot_bytes();
   return slot < usual ? slot / 16 : std::min(usual, slot - slot / 16);

@@ -49,15 +49,13 @@ class packed_views {
   }
 
  private:
-  template <class Pool, class Executor>
-  static memory contiguous(const memory& m, Pool& staging, const Executor& executor) {
+  static memory contiguous(const memory& m, auto& staging, const auto& executor) {
     return {.base = staging.at_least(m.count * m.element_bytes, executor),
             .count = m.count,
             .element_bytes = m.element_bytes};
   }
   /// As many elements as `to` has.
-  template <class Executor>
-  static void copy(const Executor& executor, const memory& from, const memory& to) {
+  static void copy(const auto& executor, const memory& from, const memory& to) {
     copy_elements({&from, 0}, {&to, 0}, to.count, executor);
   }
 

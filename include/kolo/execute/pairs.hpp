@@ -30,8 +30,7 @@ class object_pool {
     return it;
   }
   void put_back(X* it) { free_.push_back(it); }
-  template <class F>
-  void for_each(F f) {
+  void for_each(auto f) {
     for (X& x : all_) f(x);
   }
 
@@ -138,8 +137,7 @@ class pairs final : public p2p_state<Memory> {
   object_pool<scratch<Memory>> scratch_pool_{};
 };
 
-template <class Engine>
-advanced advance_pair(Engine& e, operation& o) {
+advanced advance_pair(auto& e, operation& o) {
   if (o.has_failed) [[unlikely]]
     e.throw_if_failed();
   const auto a = e.guard(o, [&] {
@@ -157,8 +155,7 @@ advanced advance_pair(Engine& e, operation& o) {
 
 /// Advances all pair operations that no collective precedes; those with the peer of `awaited` last, so that a transport
 /// that remembers one awaited ticket remembers theirs.
-template <class Engine>
-advanced advance_pairs(Engine& e, operation& awaited) {
+advanced advance_pairs(auto& e, operation& awaited) {
   auto result = advanced::stuck;
   e.pairs->begin_pass();
   for (const bool of_awaited : {false, true}) {
@@ -179,8 +176,7 @@ advanced advance_pairs(Engine& e, operation& awaited) {
   return result;
 }
 /// A blocking one that does all of its work at once and bypasses the queue (`engine::run_now`).
-template <class Engine, class F>
-void run_pair_now(Engine& e, operation& o, F& work) {
+void run_pair_now(auto& e, operation& o, auto& work) {
   const auto index = e.flight->begin_pair(o.now.sequence, o.summary, o.peer);
   e.pair_at_work = &o;
   e.guard(o, [&] { work(o), e.flush(); });

@@ -175,8 +175,7 @@ class stream_run : piece_protocols<T>, layout {
   }
 
   /// f() works on claimed pieces. No rank keeps a claim for longer: the owners may wait for them.
-  template <class F>
-  void while_taken(F f) {
+  void while_taken(auto f) {
     try {
       f();
     } catch (...) {

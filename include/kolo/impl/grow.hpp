@@ -29,8 +29,7 @@ struct growth_request {
   std::int32_t newcomers = 0, is_refused = 0;  ///< is_refused: the user's name is empty
 };
 
-template <class T>
-void agree_to_grow(T& members, const growth_request& mine) {
+void agree_to_grow(auto& members, const growth_request& mine) {
   const auto all = transport::small_allgather(members, mine, "grow");
   for (int r = 0; r < members.size(); ++r) {
     const auto& its = all[static_cast<std::size_t>(r)];
@@ -62,8 +61,7 @@ class welcoming {
 
   /// Waits until all newcomers have come. `check`, which is called meanwhile, throws if waiting is pointless. Returns
   /// the fault, or nothing.
-  template <class Check>
-  std::optional<reply> collect(Check check) {
+  std::optional<reply> collect(auto check) {
     const auto started = rendezvous_clock::now();
     server_.emplace(meet_at(
         options_, started,
@@ -83,8 +81,7 @@ class welcoming {
   }
 
   /// Waits until all ranks, including `members`, have come to that region, and records how the growth has ended.
-  template <class T>
-  void await_all(T& members, const shm::region_shape& shape, std::byte* next, const wait_context& s) {
+  void await_all(auto& members, const shm::region_shape& shape, std::byte* next, const wait_context& s) {
     const auto until = rendezvous_clock::now() + options_.timeout;
     for (backoff p; !members.growth();) {
       if (const int lost = mark_lost(next); lost >= 0) return members.end_growth({errc::peer_died, lost});

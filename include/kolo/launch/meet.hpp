@@ -59,8 +59,7 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
 
 /// Collective over `all`, for `operation`. The ranks wait for each other as long as `o.timeout`, and no longer than the
 /// timeout of `all`. Errors, on all of them  the failure of the first rank that reports one.
-template <Transport T>
-kolo::shm::transport make_node_transport(T& all, const kolo::shm::options& o, const char* operation) {
+kolo::shm::transport make_node_transport(Transport auto& all, const kolo::shm::options& o, const char* operation) {
   const shm::node_group here{all, operation, [&] { shm::region_shape{1, o}; }};
   std::optional<kolo::shm::transport> made;
   backoff p;

@@ -87,8 +87,7 @@ Comm join(std::string_view meeting, const options& o = {});
 /// Errors  invalid_argument: ranks placed on one node do not share a host; timeout: a rank did not come; mismatch:
 ///         ranks of a node differ in version or options; out_of_resources: a rank has no memory or descriptors for it.
 ///         They are the same on all ranks of `comm`, which remains usable unless it has failed itself.
-template <Communicator C>
-communicator node_communicator(C& comm, const options& o = {}) {
+communicator node_communicator(Communicator auto& comm, const options& o = {}) {
   return detail::launch::node_communicator_of(*comm.engine(), o);
 }
 

@@ -75,8 +75,7 @@ class rendezvous_server {
 
   /// Waits until all have come, or one is at fault (see `fault`). `check` is called all the time: its exception ends
   /// the wait, without a reply to the ranks that have come.
-  template <class Check>
-  void collect(Check check) {
+  void collect(auto check) {
     while (missing() > 0 && rendezvous_clock::now() < deadline_) {
       const auto pause = check();
       wait_for_word(std::min(deadline_, rendezvous_clock::now() + pause));
@@ -107,8 +106,7 @@ class rendezvous_server {
   /// Waits a moment, or until one of them has used its reply and closes its socket.
   void await_arrivals() { wait_for_word(rendezvous_clock::now() + std::chrono::milliseconds{1}); }
   /// The first rank that has closed its socket before `has_arrived(rank)`; -1: none.
-  template <class Arrived>
-  int first_lost(Arrived has_arrived) {
+  int first_lost(auto has_arrived) {
     std::erase_if(guests_, [&](const connection& g) { return has_arrived(g.rank); });
     for (const connection& g : guests_) {
       char end;
@@ -261,9 +259,8 @@ inline bool is_silent(const os::process_id& host) {
 }
 
 /// One attempt of another rank at one place: empty if rank 0 is not there, or closed without a reply.
-template <class Check>
 std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
-                                     rendezvous_clock::time_point started, encounters& met, Check check) {
+                                     rendezvous_clock::time_point started, encounters& met, auto check) {
   const auto deadline = started + i.timeout;
   os::descriptor socket = connect_to(place);
   if (!socket) return std::nullopt;
@@ -296,9 +293,8 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
 }
 
 /// The same at all places where rank 0 may be if it found its own taken.
-template <class Check>
 std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
-                                            encounters& met, Check check) {
+                                            encounters& met, auto check) {
   const auto sockets = read_proc(::getpid(), "net/unix");
   for (const auto& place : further_places(i.name, sockets.value_or(""))) {
     if (rendezvous_clock::now() >= started + i.timeout) break;

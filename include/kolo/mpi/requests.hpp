@@ -29,8 +29,7 @@ enum class role : unsigned char { outgoing, incoming, collective };
 class requests {
  public:
   /// `start(MPI_Request*)` starts it and returns MPI's code. `bytes`: what must arrive, of a receive.
-  template <class Start>
-  kolo::mpi::ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, Start start) {
+  kolo::mpi::ticket post(role what, std::size_t bytes, const char* function, int rank, int peer, auto start) {
     if (free_.empty()) make_more();
     const auto index = free_.back();
     auto& e = all_[index];

@@ -186,8 +186,7 @@ class transport {
 
   /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory
   /// stays MPI's.
-  template <class Start>
-  ticket collective(const char* function, Start start) {
+  ticket collective(const char* function, auto start) {
     throw_if_over();
     return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
@@ -267,9 +266,7 @@ class transport {
                                                     ": all ranks are checked, or none"}))};
   }
 
-  template <class Start>
-  ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes,
-              Start start) {
+  ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes, auto start) {
     throw_if_over();
     if (!runs_.empty()) {
       const detail::mpi::runs_type t{runs_};

@@ -39,8 +39,7 @@ std::int64_t trace_time(const T& transport) {
 inline constexpr const char* clock_alignment = "clock_offset_of";
 
 /// Exchanges `questions` messages with rank 0, which reads its clock in between: the shortest round trip is best.
-template <Transport T>
-clock_offset offset_from_first(T& transport, int questions) {
+clock_offset offset_from_first(Transport auto& transport, int questions) {
   clock_offset best{0, std::numeric_limits<std::int64_t>::max()};
   const wait_context s = transport::setup_of(transport, clock_alignment);
   for (int k = 0; k < questions; ++k) {
@@ -53,8 +52,7 @@ clock_offset offset_from_first(T& transport, int questions) {
   }
   return best;
 }
-template <Transport T>
-void answer(T& transport, int peer, int questions) {
+void answer(Transport auto& transport, int peer, int questions) {
   const wait_context s = transport::setup_of(transport, clock_alignment);
   for (int k = 0; k < questions; ++k) {
     std::int64_t mine = 0;
@@ -69,8 +67,7 @@ void answer(T& transport, int peer, int questions) {
 /// Collective; no operation may be in flight on the transport. Ranks of a node share one clock: the first rank of each
 /// node exchanges messages with rank 0, one node after the other.
 /// Cost  with several nodes: two small exchanges through rank 0, and 32 messages for each node; else nothing.
-template <Transport T>
-clock_offset clock_offset_of(T& transport, int questions = 16) {
+clock_offset clock_offset_of(Transport auto& transport, int questions = 16) {
   struct node_clock {
     std::int32_t node, local;
     clock_offset found;

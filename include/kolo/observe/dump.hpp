@@ -32,8 +32,7 @@ class flight_writer {
 
   flight_writer(Sink& sink, std::int64_t now) : sink_{sink}, now_{now} {}
 
-  template <class Gone>
-  void all(const recorder_list& ranks, int self, Gone is_gone) {
+  void all(const recorder_list& ranks, int self, auto is_gone) {
     say("kolo: the last operations of ", number(ranks.size()), " ranks, as rank ",
         number(static_cast<std::uint64_t>(self)), " sees them\n");
     for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -67,10 +66,7 @@ class flight_writer {
     if (n.waits_since > 0) say(" for "), seconds((n.failed > 0 ? n.failed : now_) - n.waits_since);
   }
 
-  template <class... Text>
-  void say(const Text&... text) {
-    (sink_(std::string_view{text}), ...);
-  }
+  void say(const auto&... text) { (sink_(std::string_view{text}), ...); }
   /// The text is valid until the fourth next call: there are four buffers.
   std::string_view number(std::uint64_t n) {
     auto& text = digits_[which_++ % 4];
@@ -169,8 +165,7 @@ std::string dump(const C& comm) {
 /// Errors  system: the system rejects the handler; out_of_resources: 64 such objects exist already.
 class dump_on {
  public:
-  template <Communicator C>
-  dump_on(int signal, const C& comm)
+  dump_on(int signal, const Communicator auto& comm)
       : target_{new detail::observe::dump_target{
             detail::transport::recorders_of(comm.engine()->transport, comm.engine()->flight), comm.rank()}} {
     for (auto& entry : detail::observe::dump_targets) {

@@ -92,8 +92,7 @@ class tracer : public engine_observer {
                      tag, doing.round, peer, kind});
   }
 
-  template <class Now, class F>
-  void wait(const wait_context& s, Now now, F relax) {
+  void wait(const wait_context& s, auto now, auto relax) {
     const auto* last = waits_ ? log_.newest() : nullptr;
     if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
       const auto begin = now();
@@ -243,8 +242,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
   void begin(std::int64_t& since) {
     if (since == no_time) since = now();
   }
-  template <class F>
-  void for_each_peer(F f) {
+  void for_each_peer(auto f) {
     for (int peer = 0; peer < Base::size(); ++peer)
       if (peer != Base::rank()) f(peer);
   }
@@ -271,9 +269,6 @@ class traced<Base> : public Base, public detail::observe::tracer {
 
 /// From now on the events of this rank name their operation and round. Call it separately for each communicator that
 /// `split` returns.
-template <Communicator C>
-void watch(C& comm) {
-  comm.transport().watch(*comm.engine());
-}
+void watch(Communicator auto& comm) { comm.transport().watch(*comm.engine()); }
 
 }  // namespace kolo::inline KOLO_ABI

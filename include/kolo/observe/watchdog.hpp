@@ -68,14 +68,12 @@ class stall_detector {
 ///     const kolo::watchdog dog{comm, 30s, [](const std::string& text) { ... }};
 class watchdog {
  public:
-  template <Communicator C>
-  watchdog(const C& comm, std::chrono::nanoseconds longest)
+  watchdog(const Communicator auto& comm, std::chrono::nanoseconds longest)
       : watchdog{comm, longest, [](const std::string& text) {
                    if (::write(2, text.data(), text.size()) < 0) return;  // standard error cannot be written
                  }} {}
 
-  template <Communicator C, class Say>
-  watchdog(const C& comm, std::chrono::nanoseconds longest, Say say)
+  watchdog(const Communicator auto& comm, std::chrono::nanoseconds longest, auto say)
       : thread_{[guard = detail::observe::stall_detector{detail::transport::recorders_of(comm.engine()->transport,
                                                                                          comm.engine()->flight),
                                                          comm.rank(), longest},

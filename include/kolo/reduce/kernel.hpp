@@ -57,8 +57,7 @@ struct kernel_of {
   static constexpr std::size_t buffered =
       std::max<std::size_t>(4096 / sizeof(A), 1);  // partial results that stay in L1
 
-  template <class... Rest>
-  [[gnu::always_inline]] static inline A together(const Op& op, const A& a, const A& b, const Rest&... rest) {
+  [[gnu::always_inline]] static inline A together(const Op& op, const A& a, const A& b, const auto&... rest) {
     if constexpr (sizeof...(rest) == 0) return to<A>(op(a, b));
     else return together(op, to<A>(op(a, b)), rest...);
   }
@@ -88,8 +87,7 @@ struct kernel_of {
   }
 
   /// Calls f with a bytes_of<T> or bytes_of<W>, by the format of the source, that begins at element `first`.
-  template <class F>
-  static void with(const source& s, std::size_t first, F f) {
+  static void with(const source& s, std::size_t first, auto f) {
     if constexpr (std::is_same_v<T, W>) f(bytes_of<T>{s.data + first * sizeof(T)});
     else if (s.on_wire) f(bytes_of<W>{s.data + first * sizeof(W)});
     else f(bytes_of<T>{s.data + first * sizeof(T)});

@@ -25,8 +25,7 @@
 namespace kolo::inline KOLO_ABI {
 
 /// Calls see(name, family) for every family of schedules; a family with parameters has its defaults.
-template <class F>
-constexpr void for_each_family(F&& see) {
+constexpr void for_each_family(auto&& see) {
   see("ring", ring{});
   see("recursive_doubling", recursive_doubling{});
   see("circulant", circulant{});

@@ -61,8 +61,7 @@ constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
     for (const transfer& t : step{s.at(r, p, k)}) detail::schedule::add_cost(total, t, r, S::collective, blocks, bytes);
   return total;
 }
-template <detail::schedule::ManySchedules A>
-constexpr cost cost_of(const A& a, int r, int p, std::size_t bytes) {
+constexpr cost cost_of(const detail::schedule::ManySchedules auto& a, int r, int p, std::size_t bytes) {
   return detail::schedule::with_one<cost>(a, [&](const auto& s) { return cost_of(s, r, p, bytes); });
 }
 

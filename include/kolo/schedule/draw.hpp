@@ -253,8 +253,7 @@ class drawing {
     return i == 2 ? "Framed: promised at the end." : sliced_ ? "Dashed: stored instead of combined." : "";
   }
 
-  template <class Picture>
-  void hang(const Picture& one) {
+  void hang(const auto& one) {
     if (hung_ == across_) y_ += row_ + gap, x_ = row_ = hung_ = 0;
     pictures_.put("<g transform=\"translate(", x_, " ", y_, ")\">\n", one.text(), "</g>\n");
     width_ = std::max(width_, x_ + one.width());
@@ -270,12 +269,10 @@ class drawing {
 };
 
 /// One schedule as SVG. Without a name, the title is the name of the algorithm.
-template <Schedule S>
-std::string draw(const S& schedule, int size, std::string_view name = "") {
+std::string draw(const Schedule auto& schedule, int size, std::string_view name = "") {
   return drawing{}.add(schedule, size, name).svg();
 }
-template <detail::schedule::ManySchedules A>
-std::string draw(const A& a, int size, std::string_view title = "") {
+std::string draw(const detail::schedule::ManySchedules auto& a, int size, std::string_view title = "") {
   return detail::schedule::with_one<std::string>(a, [&](const auto& s) { return draw(s, size, title); });
 }
 

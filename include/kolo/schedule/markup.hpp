@@ -14,10 +14,7 @@ namespace kolo::inline KOLO_ABI::detail::schedule {
 /// Builds XML from strings and integers.
 class markup {
  public:
-  template <class... Parts>
-  void put(const Parts&... parts) {
-    (append(parts), ...);
-  }
+  void put(const auto&... parts) { (append(parts), ...); }
   const std::string& text() const { return text_; }
 
   static std::string escaped(std::string_view raw) {

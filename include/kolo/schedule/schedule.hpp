@@ -210,8 +210,7 @@ constexpr bool is_relative() {
 }
 
 /// Whether the schedule runs on this number of ranks; true by default.
-template <Schedule S>
-constexpr bool supports(const S& s, int size) {
+constexpr bool supports(const Schedule auto& s, int size) {
   if constexpr (requires { s.supports(size); }) return s.supports(size);
   else return true;
 }
@@ -230,20 +229,17 @@ concept Keyed = Schedule<S> && sizeof(S) == sizeof(int) && requires(const S s) {
   { s.key() } -> std::same_as<int>;
 };
 
-template <Schedule S>
-constexpr int scratch_blocks(const S& s, int size) {
+constexpr int scratch_blocks(const Schedule auto& s, int size) {
   if constexpr (requires { s.scratch(size); }) return s.scratch(size);
   else return 0;
 }
 
-template <Schedule S>
-constexpr int reduce_rounds(const S& s, int size) {
+constexpr int reduce_rounds(const Schedule auto& s, int size) {
   if constexpr (requires { s.reduce_rounds(size); }) return s.reduce_rounds(size);
   else return s.rounds(size);
 }
 
-template <Schedule S>
-constexpr int root_of(const S& s) {
+constexpr int root_of(const Schedule auto& s) {
   if constexpr (requires { s.root; }) return s.root;
   else return 0;
 }

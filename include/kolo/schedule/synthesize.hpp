@@ -90,8 +90,7 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
 }
 
 /// The schedule with this number of chunks.
-template <class Graph>
-std::optional<synthesized> synthesize_of_chunks(kind k, const Graph& g, std::size_t bytes, int chunks, int root) {
+std::optional<synthesized> synthesize_of_chunks(kind k, const auto& g, std::size_t bytes, int chunks, int root) {
   if (k != kind::allreduce) return synthesize_half(k, g, bytes, chunks, root);
   const auto reduced = synthesize_half(kind::reduce_scatter, g, bytes, chunks, root);
   const auto gathered = synthesize_half(kind::allgather, g, bytes, chunks, root);
@@ -118,8 +117,7 @@ std::optional<synthesized> synthesize_of_chunks(kind k, const Graph& g, std::siz
 /// Cost    in proportion to ranks^2 * chunks * blocks / 64 and to the tries.
 /// Errors  kolo::error, invalid_argument: another kind; a single rank; a root that is no rank; ranks that cannot reach
 ///         one another over links and switches; a schedule that the proof rejects.
-template <class Graph>
-synthesized synthesize(kind k, const Graph& g, std::size_t bytes, int root = 0) {
+synthesized synthesize(kind k, const auto& g, std::size_t bytes, int root = 0) {
   namespace impl = detail::schedule;
   const auto refuse = [](const std::string& why) -> synthesized {
     throw error{errc::invalid_argument, "synthesize: " + why};

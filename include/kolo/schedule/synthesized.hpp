@@ -119,8 +119,7 @@ class synthesized {
 
   const schedule_table& table() const { return steps_->table; }
   /// Returns f(schedule), with the kind as a type.
-  template <class F>
-  auto with_schedule(F f) const {
+  auto with_schedule(auto f) const {
     switch (table().collective) {
       case kind::allreduce: return f(allreduce{*this});
       case kind::reduce_scatter: return f(reduce_scatter{*this});

@@ -46,8 +46,7 @@ constexpr verdict verify(const S& schedule, int size) {
     if (const auto found = detail::schedule::representative{subject}.run()) return *found;
   return detail::schedule::prover{subject}.run();
 }
-template <detail::schedule::ManySchedules A>
-constexpr verdict verify(const A& a, int size) {
+constexpr verdict verify(const detail::schedule::ManySchedules auto& a, int size) {
   return detail::schedule::with_one<verdict>(a, [&](const auto& s) { return verify(s, size); });
 }
 

@@ -184,8 +184,7 @@ Stream& operator<<(Stream& out, const explanation& e) {
 /// reason. Not collective: one rank may call it alone. Prints nothing (`message()` returns the text), and a tuning
 /// table may still be named afterwards. Errors  invalid_argument: a permutation or a point-to-point call, which have no
 /// choice.
-template <Communicator C>
-explanation explain(const C& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
+explanation explain(const Communicator auto& comm, kind k, std::size_t bytes, const explain_options& o = {}) {
   const auto& e = *comm.engine();
   if (k > kind::barrier)
     detail::core::throw_error(errc::invalid_argument,

@@ -14,8 +14,7 @@ namespace kolo::inline KOLO_ABI::detail::select {
 
 /// The longest chain of messages that depend on one another, each weighted by `length(from, to)`. A rank waits for all
 /// messages of a round before it begins the next.
-template <class Length>
-[[gnu::cold, gnu::noinline]] int longest_chain(const execute::schedule_ref& s, int size, Length length) {
+[[gnu::cold, gnu::noinline]] int longest_chain(const execute::schedule_ref& s, int size, auto length) {
   const core::dynarray<int> both(2 * static_cast<std::size_t>(size));
   int *before = both.begin(), *after = before + size;
   for (int round = 0; round < s.rounds; ++round) {

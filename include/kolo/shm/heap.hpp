@@ -32,8 +32,7 @@ namespace shm {
 /// there is no such memory (`ulimit -f`, a small /dev/shm), or all memory is addressed directly anyway, as among
 /// threads, it is ordinary memory. Before: no thread of this process allocates here while another one forks. Errors, of
 /// its `allocate`  std::bad_alloc.
-template <Communicator C>
-std::shared_ptr<std::pmr::memory_resource> heap(const C& comm) {
+std::shared_ptr<std::pmr::memory_resource> heap(const Communicator auto& comm) {
   return detail::shm::heap_under(*comm.engine());
 }
 

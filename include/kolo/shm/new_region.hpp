@@ -17,8 +17,7 @@ struct new_region {
   std::shared_ptr<std::byte> base{};
 
   /// Errors, of the memory  the region is then discarded.
-  template <Mapping Memory, class... How>
-  new_region(Memory& memory, std::size_t bytes, How... how) : number{memory.reserve(bytes)} {
+  new_region(Mapping auto& memory, std::size_t bytes, auto... how) : number{memory.reserve(bytes)} {
     try {
       base = memory.map(number, bytes, how...);
     } catch (...) {

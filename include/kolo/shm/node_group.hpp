@@ -44,8 +44,7 @@ struct outcome {
   bool has_failed = false;
   failure what{};
 };
-template <class F>
-outcome outcome_of(F f) {
+outcome outcome_of(auto f) {
   try {
     f();
     return {};
@@ -59,8 +58,7 @@ class node_group {
  public:
   /// Collective over `all`, for `operation`. Errors, on all ranks  what `prepare()` throws on the first rank where it
   /// throws; invalid_argument: a node's ranks do not share a host.
-  template <Transport T, class Prepare>
-  node_group(T& all, const char* operation, Prepare prepare) : operation_{operation} {
+  node_group(Transport auto& all, const char* operation, auto prepare) : operation_{operation} {
     member_info mine;
     mine.node = all.place().node_rank;
     const auto own = outcome_of([&] {
@@ -93,8 +91,7 @@ class node_group {
 
   /// Collective over `all`: throws the failure of the first rank that reports one, on all ranks; a timeout only if no
   /// rank reports anything else.
-  template <Transport T>
-  void compare(T& all, outcome mine) const {
+  void compare(Transport auto& all, outcome mine) const {
     const auto failed = transport::small_allgather(all, static_cast<unsigned char>(mine.has_failed), operation_);
     if (std::find(failed.begin(), failed.end(), 1) == failed.end()) return;
     int& peer = mine.what.peer;
@@ -111,8 +108,7 @@ class node_group {
   };
 
   /// Called once a rank is known to have failed: the reports are long, so they are exchanged only then.
-  template <Transport T>
-  void throw_first(T& all, const outcome& mine) const {
+  void throw_first(Transport auto& all, const outcome& mine) const {
     auto outcomes = transport::small_allgather(all, mine, operation_);
     for (const bool also_late : {false, true})
       for (int r = 0; r < all.size(); ++r) {

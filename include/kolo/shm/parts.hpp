@@ -27,8 +27,7 @@ struct parts {
 
 /// Collective: a part of `bytes`, zero and page-aligned, for each rank. Errors  invalid_argument: ranks ask for
 /// different lengths; out_of_resources: more than can be addressed.
-template <class Transport, Mapping Memory>
-parts make_parts(Transport& transport, Memory& memory, std::size_t bytes) {
+parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
   struct request {
     std::uint64_t bytes, region;
   };

@@ -147,16 +147,14 @@ class shm_member {
   // Set on behalf of ranks, before they come or when they cannot do it themselves.
 
   /// A fresh region for a communicator of that shape. One rank makes it; the others attach by its number.
-  template <Mapping Memory>
-  [[gnu::cold, gnu::noinline]] static std::uint64_t initialise(Memory& memory, const region_shape& shape) {
+  [[gnu::cold, gnu::noinline]] static std::uint64_t initialise(Mapping auto& memory, const region_shape& shape) {
     const new_region made{memory, shape.bytes()};
     construct_region(made.base.get(), shape);
     return made.number;
   }
 
   /// Enters the processes of the ranks, if they are known before the ranks attach.
-  template <Mapping Memory>
-  static void introduce(Memory& memory, std::uint64_t region, const region_shape& shape,
+  static void introduce(Mapping auto& memory, std::uint64_t region, const region_shape& shape,
                         const std::vector<os::process_id>& members) {
     const auto base = memory.map(region, shape.bytes());
     for (int r = 0; r < shape.ranks; ++r) {
@@ -167,8 +165,7 @@ class shm_member {
 
   /// Called by a parent that sees a rank die, and by a rank that does not come. A rank that has left before has done
   /// its part.
-  template <Mapping Memory>
-  [[gnu::cold, gnu::noinline]] static void announce_death(Memory& memory, std::uint64_t region,
+  [[gnu::cold, gnu::noinline]] static void announce_death(Mapping auto& memory, std::uint64_t region,
                                                           const region_shape& shape, int rank) {
     const auto base = memory.map(region, region_layout{shape}.failures_at);  // there may be no memory for all of it
     auto& present = state_of(base.get(), rank).present;

@@ -340,8 +340,7 @@ class slot_transport : public board_member {
   }
 
   /// Pieces that a peer has claimed, and that were revoked.
-  template <class F>
-  void for_each_revoked(int peer, F f) {
+  void for_each_revoked(int peer, auto f) {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)

@@ -53,22 +53,19 @@ struct part {
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
 /// Charges what rank r combines in transfers to itself, before it sends.
-template <class Machine, class Transfers>
-void combine_alone(Machine& m, const lengths& bytes, int r, const Transfers& now) {
+void combine_alone(auto& m, const lengths& bytes, int r, const auto& now) {
   for (const transfer& t : now)
     if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
 }
 
 /// Calls see(peer, bytes) for all that rank r sends.
-template <class Transfers, class See>
-void for_each_sent(const lengths& bytes, int r, int size, const Transfers& now, See see) {
+void for_each_sent(const lengths& bytes, int r, int size, const auto& now, auto see) {
   for (const transfer& t : now)
     for (int i = 0; i < t.to.count && !is_alone(r, t); ++i) see(t.to.at(i, size), bytes.of(t.send, i));
 }
 
 /// Calls see(peer, bytes) for all that rank r receives. Returns the bytes that are then combined.
-template <class Transfers, class See>
-std::size_t for_each_received(const lengths& bytes, int r, int size, const Transfers& now, See see) {
+std::size_t for_each_received(const lengths& bytes, int r, int size, const auto& now, auto see) {
   std::size_t combined = 0;
   for (const transfer& t : now)
     for (int i = 0; i < t.from.count && !is_alone(r, t); ++i) {

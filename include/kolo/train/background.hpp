@@ -82,20 +82,17 @@ class background {
 
   /// For both threads while the communicator is lent: waits for `condition`, which is checked again after every
   /// `change`.
-  template <class Condition>
-  void wait_until(Condition condition) {
+  void wait_until(auto condition) {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, condition);
   }
   /// The same, with a time limit; returns whether the condition holds.
-  template <class Condition>
-  bool wait_for(std::chrono::nanoseconds longest, Condition condition) {
+  bool wait_for(std::chrono::nanoseconds longest, auto condition) {
     std::unique_lock lock{mutex_};
     return changed_.wait_for(lock, longest, condition);
   }
   /// Changes the state that a condition of `wait_until` reads.
-  template <class Change>
-  void change(Change change) {
+  void change(auto change) {
     const std::lock_guard lock{mutex_};
     change();
     changed_.notify_all();

@@ -120,8 +120,7 @@ template <kind K, Transport T>
 struct digest {
   std::uint64_t value;
 
-  template <class... X>
-  void add(const X&... x) {
+  void add(const auto&... x) {
     ((value = (value ^ static_cast<std::uint64_t>(x)) * 0x9e3779b97f4a7c15u, value ^= value >> 29), ...);
   }
 };

@@ -31,8 +31,7 @@ struct dense_values {
   int digits;  ///< binary digits of an element: float 24, bfloat16 8, without numeric_limits 0
 };
 
-template <class Range>
-std::vector<dense_values> dense_values_of(Range& parameters) {
+std::vector<dense_values> dense_values_of(auto& parameters) {
   std::vector<dense_values> all;
   each_range(parameters, [&](auto& range) {
     for (const auto& values : values_of(range)) {
@@ -61,8 +60,7 @@ inline std::vector<std::uint64_t> checkpoint_head(std::span<const dense_values> 
 /// Replaces the file `path`: 16 bytes "kolo checkpoint2", then as 64-bit numbers how many parameters, the bytes of
 /// each, and how many binary digits its elements have, then the values in order, all in this machine's byte order. Not
 /// collective: one rank is enough, see `on_root`. Errors: those of `replace_file`.
-template <AnyParameters Range>
-void save_checkpoint(const std::string& path, Range&& parameters) {
+void save_checkpoint(const std::string& path, AnyParameters auto&& parameters) {
   const auto tensors = detail::train::dense_values_of(parameters);
   const auto head = detail::train::checkpoint_head(tensors, detail::train::checkpoint_mark);
   std::vector<std::span<const std::byte>> chunks{std::as_bytes(std::span{detail::train::checkpoint_mark}),
@@ -74,8 +72,7 @@ void save_checkpoint(const std::string& path, Range&& parameters) {
 /// Sets the values to what `save_checkpoint` wrote for parameters of the same number, sizes and elements.
 /// Errors: `invalid_argument` if `path` is not such a file, `system` if it cannot be read; the values are then
 /// unchanged, unless the disk failed during the read.
-template <AnyParameters Range>
-void load_checkpoint(const std::string& path, Range&& parameters) {
+void load_checkpoint(const std::string& path, AnyParameters auto&& parameters) {
   const auto refuse = [&](errc code, const std::string& reason) { throw error{code, reason + ": " + path}; };
   const auto file = detail::train::opened(path);
   const auto read = [&](std::span<std::byte> bytes) { return std::fread(bytes.data(), 1, bytes.size(), file.get()); };

@@ -262,8 +262,7 @@ class gradient_exchange {
   }
 
   /// Waits for the exchange of each bucket and calls then(b) after it.
-  template <class F>
-  void exchange(F then) {
+  void exchange(auto then) {
     if (plan_.buckets.empty()) prepare_join();
     queue_.finish([&](std::size_t b) {
       if (leaf_sums_.empty()) self().arrived(b, left_to_multiply());
@@ -315,8 +314,7 @@ class gradient_exchange {
   }
 
   /// Calls take_part() in each step of the ranks that have data.
-  template <class F>
-  std::size_t join_by(F take_part) {
+  std::size_t join_by(auto take_part) {
     if (options_.inputs == uneven::refused)
       refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
     if (queue_.is_begun() || local_.has_begun() || local_.is_exchanged())

@@ -59,8 +59,7 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
 }
 
 /// The largest magnitude, as an integer in the order of the magnitudes; a NaN is larger than every number.
-template <View V>
-std::uint64_t largest_magnitude(const V& view) {
+std::uint64_t largest_magnitude(const View auto& view) {
   std::uint64_t largest = 0;
   for_runs(view, [&](auto run) {
     for (const auto& x : run)
@@ -81,8 +80,7 @@ class norm_of {
     exponent_ = std::max(exponent_, -1000);
   }
 
-  template <View V>
-  void add(const V& view) {
+  void add(const View auto& view) {
     const double scale = std::ldexp(1.0, -exponent_);
     std::array<std::uint64_t, words> sum{};
     if (std::isfinite(largest_))
@@ -127,8 +125,7 @@ inline double clip_factor(double norm, double limit) { return norm > limit ? lim
 
 /// The body of clip_by_global_norm: each(f) calls f(gradient) for all gradients of this rank, and over_ranks(numbers,
 /// op) combines numbers over the ranks that have other gradients.
-template <class Each, class Combine>
-double clip(Each each, double limit, Combine over_ranks) {
+double clip(auto each, double limit, auto over_ranks) {
   if (!(limit > 0))
     throw error{errc::invalid_argument,
                 "clip_by_global_norm takes a limit greater than 0, not " + std::to_string(limit)};
@@ -151,8 +148,7 @@ double clip(Each each, double limit, Combine over_ranks) {
 /// and calls that optimizer's member of this name. Local parameters, which may differ, neither count nor change.
 /// Errors: `invalid_argument`, before any gradient changes, for a limit that is not greater than 0, which would zero
 /// all gradients.
-template <AnyParameters Range>
-double clip_by_global_norm(Range&& parameters, double limit) {
+double clip_by_global_norm(AnyParameters auto&& parameters, double limit) {
   const auto each = [&](auto f) {
     detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (!detail::train::is_local(p)) f(kolo::as_view(p.gradient));

@@ -82,8 +82,7 @@ class leaf_sums {
   }
 
   /// Starts to gather the blocks of all ranks into the gradients.
-  template <class Comm>
-  auto start_gather(Comm& comm) {
+  auto start_gather(auto& comm) {
     return start_allgather(comm, std::span<T>{received_.data(), m_}, gradients_, blocks_);
   }
 
@@ -91,8 +90,7 @@ class leaf_sums {
   T* row(std::size_t i) { return rows_.data() + i * n_; }
   T* block_of(std::size_t index) { return received_.data() + index * m_; }
 
-  template <class F>
-  void each_run(F f) {
+  void each_run(auto f) {
     std::size_t i = 0;
     for_runs(gradients_, [&](std::span<T> run) { f(run, i), i += run.size(); });
   }

@@ -33,8 +33,7 @@ void round_groups_with_feedback(const V& view, std::vector<float>& residuals);
 namespace detail::train {
 
 /// Collective: returns whether all ranks have the same number.
-template <class Comm>
-[[gnu::cold]] bool are_alike(Comm& comm, std::uint64_t number) {
+[[gnu::cold]] bool are_alike(auto& comm, std::uint64_t number) {
   std::uint64_t both[] = {number, ~number};
   const std::span all{both};
   start_allreduce(comm, all, max).wait();
@@ -43,8 +42,7 @@ template <class Comm>
 
 /// Runs a check that may fail on this rank alone, before all ranks compare. A rank that fails takes part in the
 /// comparison, by which the others find that ranks differ.
-template <class Comm, class F>
-[[gnu::cold]] auto check_before_comparison(Comm& comm, F check) {
+[[gnu::cold]] auto check_before_comparison(auto& comm, auto check) {
   try {
     return check();
   } catch (...) {
@@ -125,8 +123,7 @@ class local_gradients {
 
   /// Calls f(index, values, gradients) with a bucket of the values and a bucket of the gradients of the tensors
   /// `which`, all of range `k`. `index` is k as std::integral_constant.
-  template <class F>
-  void with_tensors(std::size_t k, const std::vector<std::size_t>& which, F f) const {
+  void with_tensors(std::size_t k, const std::vector<std::size_t>& which, auto f) const {
     using ranges = typename ranges_of<range>::type;
     const auto one = [&](auto index) {
       using typed = tensor_of<std::remove_reference_t<item_of<std::tuple_element_t<index, ranges>>>, Op>;
@@ -144,8 +141,7 @@ class local_gradients {
     (std::make_index_sequence<std::tuple_size_v<ranges>>{});
   }
 
-  template <class Queue>
-  refusal refuses_ready(range& parameters, std::size_t i, const Queue& queue) const {
+  refusal refuses_ready(range& parameters, std::size_t i, const auto& queue) const {
     if (i >= size()) return "there is no parameter " + std::to_string(i);
     if (is_exchanged_) return tensor(i).name + " was ready after the gradients had been exchanged, and before the step";
     if (marks_[i] || queue.is_marked(i))
@@ -161,8 +157,7 @@ class local_gradients {
   }
   void mark(std::size_t i) { marks_[i] = 1; }
 
-  template <class Queue>
-  refusal refuses_exchange(range& parameters, const Queue& queue) const {
+  refusal refuses_exchange(range& parameters, const auto& queue) const {
     if (is_exchanged_) return "the gradients have been exchanged already, and no step was made with them";
     refusal wrong;
     std::size_t count = 0;

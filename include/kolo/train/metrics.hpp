@@ -15,15 +15,11 @@ namespace kolo::inline KOLO_ABI {
 
 /// Replaces every metric by its mean over the ranks, on every rank, in one allreduce. Means over samples stay right
 /// only if every rank has the same number of samples.
-template <class Comm>
-void average_metrics(Comm& comm, std::span<double> metrics) {
-  kolo::allreduce(comm, metrics, average);
-}
+void average_metrics(auto& comm, std::span<double> metrics) { kolo::allreduce(comm, metrics, average); }
 
 /// The same for means over this rank's `samples` samples, which may be 0: results are means over all ranks' samples
 /// (NaN if no rank has any).
-template <class Comm>
-void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples) {
+void average_metrics(auto& comm, std::span<double> metrics, std::size_t samples) {
   std::vector<double> sums(metrics.begin(), metrics.end());
   for (double& s : sums) s = samples > 0 ? s * static_cast<double>(samples) : 0;
   sums.push_back(static_cast<double>(samples));
@@ -34,8 +30,7 @@ void average_metrics(Comm& comm, std::span<double> metrics, std::size_t samples)
 /// Returns the mean of each metric over all leaves of a step, the same bits on any number of ranks. Before: `of_leaves`
 /// has this rank's metrics, leaf after leaf (leaves, metrics). Errors: `invalid_argument` for leaves that no optimizer
 /// takes; those of `kolo::allgather`.
-template <class Comm>
-std::vector<double> average_metrics(Comm& comm, std::span<const double> of_leaves, leaves all) {
+std::vector<double> average_metrics(auto& comm, std::span<const double> of_leaves, leaves all) {
   const auto number = static_cast<std::size_t>(all.number);
   const extent own = detail::train::checked(all, comm.size()).of(comm.rank(), comm.size());
   const std::size_t metrics = of_leaves.size() / own.count;
@@ -75,15 +70,11 @@ struct merge_moments {
 
 /// Replaces the moments of every channel by those of all ranks' numbers together; ranks may have different counts, also
 /// 0. The same bits on every rank.
-template <class Comm>
-void sync_moments(Comm& comm, std::span<moments> channels) {
-  kolo::allreduce(comm, channels, merge_moments{});
-}
+void sync_moments(auto& comm, std::span<moments> channels) { kolo::allreduce(comm, channels, merge_moments{}); }
 
 /// Collective: returns the number of steps of an epoch that every rank can take, the minimum of `own`, for which this
 /// rank has data.
-template <class Comm>
-std::size_t agreed_steps(Comm& comm, std::size_t own) {
+std::size_t agreed_steps(auto& comm, std::size_t own) {
   std::uint64_t steps = own;
   kolo::allreduce(comm, std::span{&steps, 1}, min);
   return steps;

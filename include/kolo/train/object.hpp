@@ -42,8 +42,7 @@ struct byte_writer {
     const auto* first = static_cast<const std::byte*>(from);
     bytes.insert(bytes.end(), first, first + n);
   }
-  template <class X>
-  void one(X& x);
+  void one(auto& x);
   static constexpr bool reads = false;
 };
 
@@ -66,8 +65,7 @@ struct byte_reader {
       throw error{errc::mismatch,
                   "an object's bytes end too early: ranks serialise different things, or they are of something else"};
   }
-  template <class X>
-  void one(X& x);
+  void one(auto& x);
   static constexpr bool reads = true;
 };
 
@@ -109,14 +107,8 @@ void visit(Archive& archive, X& x) {
     archive.raw(const_cast<std::remove_const_t<X>*>(&x), sizeof(X));
   }
 }
-template <class X>
-void byte_writer::one(X& x) {
-  visit(*this, x);
-}
-template <class X>
-void byte_reader::one(X& x) {
-  visit(*this, x);
-}
+void byte_writer::one(auto& x) { visit(*this, x); }
+void byte_reader::one(auto& x) { visit(*this, x); }
 
 }  // namespace detail::train
 
@@ -126,8 +118,7 @@ void byte_reader::one(X& x) {
 ///
 /// Cost: a broadcast of 8 bytes and one of the object's bytes. Errors: those of `kolo::broadcast`; `mismatch` if ranks
 /// serialise different things.
-template <class Comm, class X>
-void broadcast_object(Comm& comm, X& object, int root = 0) {
+void broadcast_object(auto& comm, auto& object, int root = 0) {
   detail::train::byte_writer written;
   if (comm.rank() == root) written(object);
   std::uint64_t bytes = written.bytes.size();

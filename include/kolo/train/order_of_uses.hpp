@@ -23,8 +23,7 @@ class order_of_uses {
     last_ = {last_[1], use};
   }
   /// Calls f(group) for at most n predicted next uses, up to the end of this step, which changes the values.
-  template <class F>
-  void each_soon(std::size_t groups, int n, F f) const {
+  void each_soon(std::size_t groups, int n, auto f) const {
     std::size_t use = 0;
     for (auto two = last_; n > 0 && (use = after(two, groups)) > 0; --n, two = {two[1], use}) f((use - 1) / 2);
   }

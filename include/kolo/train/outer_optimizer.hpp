@@ -129,8 +129,7 @@ class outer_optimizer {
 
   /// See `broadcast_object`, which with a helper requires that no fragment is being exchanged. Waits for exchanges in
   /// progress.
-  template <class Archive>
-  void serialise(Archive& archive) {
+  void serialise(auto& archive) {
     take_back();
     for (auto& r : requests_)
       if (r) r->wait();
@@ -193,8 +192,7 @@ class outer_optimizer {
   }
 
   /// Calls f(index, part) for the fragment's part of each range of parameters that has one.
-  template <class F>
-  void each_part(std::size_t fragment, F f) {
+  void each_part(std::size_t fragment, auto f) {
     for (std::size_t i = fragment; i < parts_.size(); i += rounds_.size())
       std::visit([&](auto& p) { p.outer.empty() ? void() : f(i, p); }, parts_[i]);
   }

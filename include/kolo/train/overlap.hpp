@@ -98,8 +98,7 @@ class bucket_queue {
 
   /// Called when all gradients are ready: waits until all buckets have been exchanged. Calls arrived(b) for each
   /// bucket, in order, as soon as it has been.
-  template <class F>
-  void finish(F arrived) {
+  void finish(auto arrived) {
     const double since = transport::seconds_now(engine_.transport);
     if (is_lent_) {
       helper_->change([&] { missing_.assign(missing_.size(), 0); });

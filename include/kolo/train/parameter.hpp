@@ -63,8 +63,7 @@ class mixed_parameters {
   explicit mixed_parameters(Range&&... ranges) : ranges_{std::forward<Range>(ranges)...} {}
 
   /// Calls f(range) for each range.
-  template <class F>
-  void each_range(F f) {
+  void each_range(auto f) {
     std::apply([&](auto&... range) { (f(range), ...); }, ranges_);
   }
 
@@ -93,16 +92,14 @@ void each_range(R& parameters, F f) {
   else f(parameters);
 }
 /// Calls f(index, parameter) for each parameter.
-template <class R, class F>
-void each_parameter(R& parameters, F f) {
+void each_parameter(auto& parameters, auto f) {
   std::size_t i = 0;
   each_range(parameters, [&](auto& range) {
     for (auto&& p : range) f(i++, p);
   });
 }
 /// Calls f(parameter) for the parameter with this index, if there is one.
-template <class R, class F>
-void with_parameter(R& parameters, std::size_t index, F f) {
+void with_parameter(auto& parameters, std::size_t index, auto f) {
   each_range(parameters, [&](auto& range) {
     const auto n = static_cast<std::size_t>(std::distance(std::begin(range), std::end(range)));
     if (index < n) f(*std::next(std::begin(range), static_cast<std::ptrdiff_t>(index)));
@@ -151,16 +148,14 @@ auto gradients_of(R&& parameters) {
 
 namespace detail::train {
 
-template <class P>
-std::string name_of(const P& p, std::size_t index) {
+std::string name_of(const auto& p, std::size_t index) {
   if constexpr (requires {
                   { p.name } -> std::convertible_to<std::string_view>;
                 })
     return std::string{std::string_view{p.name}};
   else return "parameter " + std::to_string(index);
 }
-template <class P>
-bool is_local(const P& p) {
+bool is_local(const auto& p) {
   if constexpr (requires {
                   { p.local } -> std::convertible_to<bool>;
                 })
@@ -179,8 +174,7 @@ row_list* rows_of(P& p) {
 }
 
 /// Calls f(run) for each contiguous run of a view.
-template <View V, class F>
-void for_runs(const V& view, F f) {
+void for_runs(const View auto& view, auto f) {
   for (std::size_t i = 0; i < view.size();) {
     const auto run = view::run_of(view, i);
     f(run);

@@ -51,10 +51,7 @@ constexpr predivided<Op> predivide(Op op, float factor) {
 
 namespace detail::train {
 /// Returns the factor by which an optimizer divides the operands of this operator.
-template <class Op>
-constexpr float divisor_before(const Op&) {
-  return 1;
-}
+constexpr float divisor_before(const auto&) { return 1; }
 template <class Op>
 constexpr float divisor_before(const predivided<Op>& op) {
   return op.factor;

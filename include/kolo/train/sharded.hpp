@@ -186,8 +186,7 @@ class sharded_optimizer
     }
   }
 
-  template <class F>
-  void each_shared(F f) {
+  void each_shared(auto f) {
     for (std::size_t b = 0; b < shared_; ++b) std::visit(f, shards_[b].parts);
   }
 

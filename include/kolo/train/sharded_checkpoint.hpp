@@ -29,8 +29,7 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::train {
 
 /// Runs `work` on all ranks; if it fails on one, all ranks call `undo` and throw.
-template <class Comm, class F, class G>
-void together(Comm& comm, const char* what, F work, G undo) {
+void together(auto& comm, const char* what, auto work, auto undo) {
   std::exception_ptr thrown;
   try {
     work();
@@ -43,8 +42,7 @@ void together(Comm& comm, const char* what, F work, G undo) {
   if (thrown) std::rethrow_exception(thrown);
   if (failed > 0) throw error{errc::peer_failed, "rank " + std::to_string(failed - 1) + " could not " + what};
 }
-template <class Comm, class F>
-void together(Comm& comm, const char* what, F work) {
+void together(auto& comm, const char* what, auto work) {
   together(comm, what, std::move(work), [] {});
 }
 
@@ -63,8 +61,7 @@ inline std::string shard_name(const std::string& path, const shard_head& h, std:
 
 /// Calls see(head, rest, file) for each part of any save to `path`: `head` has the number of the save and of its ranks,
 /// and `rest` follows these in the file's name.
-template <class F>
-void for_each_part(const std::string& path, F see) {
+void for_each_part(const std::string& path, auto see) {
   for_each_named_after(path, [&](std::string_view rest, const std::string& file) {
     shard_head h;
     std::uint64_t rank = 0;
@@ -115,8 +112,7 @@ class shard_file {
 using slice_position = std::array<std::uint64_t, 5>;  ///< parameter, first element, elements, bytes of each, steps
 
 /// Reads the elements of `optimizer`'s slices from one rank's file, local ones only if `with_local`; returns how many.
-template <class Optimizer>
-std::size_t read_shard(Optimizer& optimizer, shard_file& file, bool with_local) {
+std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local) {
   if (file.head.slices > file.bytes() / sizeof(slice_position))
     throw error{errc::invalid_argument, "a damaged checkpoint: it names more slices than it can hold"};
   std::vector<slice_position> saved(file.head.slices);
@@ -162,8 +158,7 @@ inline std::uint64_t saved_before(const std::string& path) {
 }
 
 /// Writes the slices of this rank to a file.
-template <class Optimizer>
-void write_shard(const std::string& path, Optimizer& optimizer, shard_head head) {
+void write_shard(const std::string& path, auto& optimizer, shard_head head) {
   head.states = std::remove_reference_t<decltype(optimizer.inner())>::states, head.elements = optimizer.elements();
   head.slices = optimizer.slices().size();
   std::vector<slice_position> positions;
@@ -190,8 +185,7 @@ inline void find_part(const std::string& part, std::chrono::nanoseconds longest)
 
 /// Collective: returns the head in `path`. Only rank 0 reads it: during a save, or on a slow file system, ranks could
 /// read different ones.
-template <class Comm>
-shard_head shared_index(const std::string& path, Comm& comm) {
+shard_head shared_index(const std::string& path, auto& comm) {
   shard_head index;
   together(comm, "read the checkpoint's index", [&] {
     if (comm.rank() == 0) index = shard_file{path}.head;
@@ -201,8 +195,7 @@ shard_head shared_index(const std::string& path, Comm& comm) {
 }
 
 /// Reads this rank's share from the files that `index` names.
-template <class Optimizer>
-void read_parts(const std::string& path, const shard_head& index, Optimizer& optimizer) {
+void read_parts(const std::string& path, const shard_head& index, auto& optimizer) {
   constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
   const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
   std::size_t wanted = 0, found = 0;
@@ -230,8 +223,7 @@ void read_parts(const std::string& path, const shard_head& index, Optimizer& opt
 /// leaves. Errors, on every rank: `mismatch` if ranks save under different names; `system`, on the others
 /// `peer_failed`, if a rank does not see rank 0's part within half of the timeout, or 10 s if that is less; those of
 /// `replace_file`. The previous checkpoint is then unchanged.
-template <class Optimizer>
-void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
+void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
   if (!detail::train::are_alike(comm, std::hash<std::string>{}(detail::train::name_of(path))))
@@ -269,8 +261,7 @@ void save_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
 /// updated in every step and is read by a `sharded_optimizer`, which counts steps for all tensors together; values may
 /// then be partly set. The sizes of elements are compared, their types are not. `invalid_argument`, on the others
 /// `peer_failed`, between the first `ready` of a step and its exchange, or while a group is in use.
-template <class Optimizer>
-void load_sharded_checkpoint(const std::string& path, Optimizer& optimizer) {
+void load_sharded_checkpoint(const std::string& path, auto& optimizer) {
   optimizer.expect_load();
   detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());
   for (;;) {

@@ -107,8 +107,7 @@ class sharded_parameters {
 
   /// Collective: fill(g) writes the values of group g, whose tensors are whole during the call, equally on every rank.
   /// If it throws, that group and all later ones keep their values.
-  template <class F>
-  void initialise(F fill) {
+  void initialise(auto fill) {
     take_back();
     demand_no_use("initialise");
     share_values();  // discards groups that were gathered ahead
@@ -250,8 +249,7 @@ class sharded_parameters {
   }
   void drop_gradients(group& g) { buffers_.recycle(std::move(g.whole_gradients)); }
 
-  template <class F>
-  void end_step(const char* name, F update) {
+  void end_step(const char* name, auto update) {
     take_back();
     demand_no_use(name);
     finish_scatters_beyond(0);

@@ -21,8 +21,7 @@ namespace kolo::inline KOLO_ABI {
 ///
 /// Before: every rank has the same number of parameters, of the same sizes except for local ones. Errors: those of
 /// `kolo::broadcast`.
-template <class Comm, AnyParameters Range>
-void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
+void broadcast_parameters(auto& comm, AnyParameters auto&& parameters, int root = 0) {
   detail::train::each_range(parameters, [&](auto& range) {
     decltype(values_of(range)) values;
     for (auto&& p : range)
@@ -33,15 +32,11 @@ void broadcast_parameters(Comm& comm, Range&& parameters, int root = 0) {
 
 /// Copies the root's state of an optimizer (`kolo::replicated`, or any type that `broadcast_object` takes) to every
 /// rank; parameters do not change.
-template <class Comm, class Optimizer>
-void broadcast_state(Comm& comm, Optimizer& optimizer, int root = 0) {
-  kolo::broadcast_object(comm, optimizer, root);
-}
+void broadcast_state(auto& comm, auto& optimizer, int root = 0) { kolo::broadcast_object(comm, optimizer, root); }
 
 /// Writes the states of optimizers (or of any types that `broadcast_object` takes), in order, to `path`, in this
 /// machine's byte order: what a rank needs to resume besides its `save_checkpoint`. Errors: those of `replace_file`.
-template <class... Optimizer>
-void save_state(const std::string& path, Optimizer&... optimizers) {
+void save_state(const std::string& path, auto&... optimizers) {
   detail::train::byte_writer written;
   written(optimizers...);
   const std::span<const std::byte> all{written.bytes};
@@ -50,8 +45,7 @@ void save_state(const std::string& path, Optimizer&... optimizers) {
 
 /// Sets the states to what `save_state` wrote for optimizers of the same types in the same order. Errors: `system` if
 /// the file cannot be read; `mismatch` if it is of others: some states may already have been set.
-template <class... Optimizer>
-void load_state(const std::string& path, Optimizer&... optimizers) {
+void load_state(const std::string& path, auto&... optimizers) {
   const auto file = detail::train::opened(path);
   std::vector<std::byte> bytes;
   for (std::size_t got = 1 << 16, size = 0; got > 0; bytes.resize(size += got)) {
@@ -68,8 +62,7 @@ void load_state(const std::string& path, Optimizer&... optimizers) {
 /// restored on the root only, and do not change on the others. `load_checkpoint` is for ranks that read the file
 /// themselves. Errors: the root's error on every rank; the values are then unchanged, unless the root's disk failed
 /// during the read.
-template <class Comm, AnyParameters Range>
-void restore_checkpoint(Comm& comm, const std::string& path, Range&& parameters, int root = 0) {
+void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&& parameters, int root = 0) {
   struct {
     int code = 0;
     fixed_text<256> text{};

@@ -106,8 +106,7 @@ class tensor final : public any_tensor {
 
   void forget_rest() override { rest_.clear(); }
 
-  template <class P>
-  refusal refuses_shape(P& p) const {
+  refusal refuses_shape(auto& p) const {
     if (train::is_local(p) != is_local || (rows_of(p) != nullptr) != is_sparse)
       return name + " changed its .local or .rows; make a new optimizer";
     const Value now = kolo::as_view(p.value);
@@ -131,8 +130,7 @@ class tensor final : public any_tensor {
     else return a.run(0).data() == b.run(0).data();
   }
 
-  template <View V>
-  static void add_memory(const V& view, std::vector<memory_of>& all, std::size_t index, bool as_one) {
+  static void add_memory(const View auto& view, std::vector<memory_of>& all, std::size_t index, bool as_one) {
     memory_of whole{UINTPTR_MAX, 0, index};
     bool ascend = true;
     for_runs(view, [&](auto run) {

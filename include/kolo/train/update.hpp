@@ -68,8 +68,7 @@ void roots(T* to, const T* from, std::size_t n) {
 namespace update {
 
 /// Calls f(i) for all i < n, which must be independent, in a form that compilers vectorise at -O2.
-template <class F>
-void each(std::size_t n, const F f) {
+void each(std::size_t n, const auto f) {
   detail::reduce::for_each_index<16>(
       n, [f](std::size_t first, std::size_t j) __attribute__((always_inline)) { f(first + j); });
 }
@@ -187,8 +186,7 @@ class replicated {
  public:
   explicit replicated(Rule r) : rule{std::move(r)} {}
 
-  template <class Value, class Gradient>
-  void step(std::size_t index, Value&& value, Gradient&& gradient) {
+  void step(std::size_t index, auto&& value, auto&& gradient) {
     if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
     const auto view = kolo::as_view(value);
     static_assert(std::same_as<typename decltype(view)::element_type, T>,
@@ -202,8 +200,7 @@ class replicated {
   }
 
   /// See `broadcast_object`. Errors: `mismatch` for a state with another number of states or another element type.
-  template <class Archive>
-  void serialise(Archive& archive) {
+  void serialise(auto& archive) {
     constexpr std::uint64_t own = std::uint64_t{Rule::states} << 32 | sizeof(T);
     std::uint64_t given = own;
     archive(given);

@@ -55,8 +55,7 @@ inline bool is_of_another(const failure& f) {
 /// The failure that this rank reports on `transport` while an exception unwinds its stack. If the exception is another
 /// communicator's failure: that failure, and its culprit, if it is a rank here, else no rank. If this rank is the
 /// culprit, or the exception is not kolo's: `own`, and this rank.
-template <class T>
-[[gnu::cold, gnu::noinline]] failure failure_while_unwinding(const T& transport, std::string_view own) noexcept {
+[[gnu::cold, gnu::noinline]] failure failure_while_unwinding(const auto& transport, std::string_view own) noexcept {
   failure f;
   f.code = errc::peer_failed;
   f.rank = f.peer = transport.rank();

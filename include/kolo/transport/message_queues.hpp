@@ -62,8 +62,7 @@ class message_queues {
 
   /// Moves all that can be moved without waiting; calls `report_mismatch(peer)` if a piece is not of the awaited
   /// message.
-  template <class F>
-  void progress(Base& transport, F report_mismatch) {
+  void progress(Base& transport, auto report_mismatch) {
     if (under_way_ == 0) return;
     for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
       auto &out = queue_of(peer, true), &in = queue_of(peer, false);
@@ -111,8 +110,7 @@ class message_queues {
     }
     return true;
   }
-  template <class F>
-  bool receive_front(Base& transport, int peer, posted& m, F& report_mismatch) {
+  bool receive_front(Base& transport, int peer, posted& m, auto& report_mismatch) {
     for (; m.bytes > 0 || !m.begun; ++moved_) {
       const received_slot a = transport.peek(peer);
       if (!a.data) return false;

@@ -162,8 +162,7 @@ constexpr std::chrono::milliseconds pause_between(progress others, std::chrono::
 
 /// Called after a fruitless poll wherever a thread waits for other ranks: for an operation on `mine`, or for none that
 /// was started.
-template <class T>
-void relax(T& transport, backoff& p, const wait_context& s, const progress_client* mine = nullptr) {
+void relax(auto& transport, backoff& p, const wait_context& s, const progress_client* mine = nullptr) {
   static constexpr std::chrono::microseconds shortest{50};
   switch (progress_others(mine)) {
     case progress::none: p.nap = p.nap.zero(); return transport.relax(p, s);

@@ -11,8 +11,8 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 
 /// Ensures that the peer claims no more pieces that refer to this rank's memory. Waits for a peer in the middle of one;
 /// from a process that has not finished it a second after `since`, revokes it.
-template <SharedMemoryTransport T>
-[[gnu::cold, gnu::noinline]] void reclaim(T& transport, int peer, backoff::clock::time_point since) {
+[[gnu::cold, gnu::noinline]] void reclaim(SharedMemoryTransport auto& transport, int peer,
+                                          backoff::clock::time_point since) {
   constexpr std::chrono::milliseconds usual_piece{1}, longest_piece{1000};
   while (!transport.cancel(peer)) {
     const auto waited = backoff::clock::now() - since;

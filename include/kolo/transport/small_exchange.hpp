@@ -14,8 +14,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-template <SlotTransport T>
-[[noreturn]] void does_something_else(T& transport, const wait_context& s) {
+[[noreturn]] void does_something_else(SlotTransport auto& transport, const wait_context& s) {
   const auto text = core::text_of({"this rank calls ", s.operation, ", rank ", s.peer, " something else"});
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
@@ -72,27 +71,23 @@ void await(T& transport, typename T::ticket t, const wait_context& s) {
   transport.submit();
   for (backoff p; !transport.done(t);) relax(transport, p, s);
 }
-template <MessageTransport T>
-void small_send(T& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
+void small_send(MessageTransport auto& transport, int peer, const std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   await(transport, transport.send(peer, data, bytes, split_tag), s);
 }
-template <MessageTransport T>
-void small_receive(T& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
+void small_receive(MessageTransport auto& transport, int peer, std::byte* data, std::size_t bytes, wait_context s) {
   s.peer = peer;
   await(transport, transport.receive(peer, data, bytes, split_tag), s);
 }
 
 /// The context of a small exchange; `operation` is the function that the user called, a string that is never freed.
-template <Transport T>
-wait_context setup_of(const T& transport, const char* operation) {
+wait_context setup_of(const Transport auto& transport, const char* operation) {
   return {.operation = operation, .timeout = transport.timeout(), .found_in = origin::setup};
 }
 
 /// Calls f(), which sets something up for `operation` by functions that are also called directly: their failures get
 /// the name of `operation`.
-template <class F>
-auto in_the_name_of(const char* operation, F f) {
+auto in_the_name_of(const char* operation, auto f) {
   try {
     return f();
   } catch (const error& e) {
@@ -105,8 +100,7 @@ auto in_the_name_of(const char* operation, F f) {
 
 /// Calls f(), a part of `operation` that may fail on this rank alone: notifies the other ranks, since they wait for
 /// this one. If they have reported a failure before, it throws that one, as this rank's may follow from it.
-template <Transport T, class F>
-auto telling_others(T& transport, const char* operation, F f) {
+auto telling_others(Transport auto& transport, const char* operation, auto f) {
   const auto fails = [&](std::string_view why) {
     const int rank = transport.rank();
     if (const failure* first = transport.failed()) throw error{*first};
@@ -155,8 +149,7 @@ std::vector<X> small_allgather(T& transport, const X& mine, const char* operatio
 }
 
 /// Collective: the ranks that pass this color, in the order of their keys, and of their ranks if keys are equal.
-template <Transport T>
-std::vector<int> group_of(T& transport, int color, int key) {
+std::vector<int> group_of(Transport auto& transport, int color, int key) {
   struct member {
     std::int32_t color, key;
   };
@@ -170,8 +163,7 @@ std::vector<int> group_of(T& transport, int color, int key) {
   return group;
 }
 
-template <SlotTransport T>
-void everybody_is_here(T& transport, const char* operation) {
+void everybody_is_here(SlotTransport auto& transport, const char* operation) {
   small_allgather(transport, '.', operation);
 }
 

@@ -124,8 +124,7 @@ inline elements<> elements_of(const at::Tensor& t) {
 }
 
 /// Calls f(elements): in place if the tensor is contiguous, else on a copy that is then written back to the tensor.
-template <class F>
-void on_elements(const at::Tensor& t, F f) {
+void on_elements(const at::Tensor& t, auto f) {
   const at::Tensor flat = flattened(t);
   f(elements_of(flat));
   if (!flat.is_same(t)) t.copy_(flat);

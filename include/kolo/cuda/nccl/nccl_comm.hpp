@@ -144,8 +144,7 @@ class nccl_comm {
   }
 
   /// Calls f(), which learns of other ranks' failures, and checks NCCL's state; either failure ends NCCL's work.
-  template <class F>
-  void with_failure_check(F f) {
+  void with_failure_check(auto f) {
     try {
       f();
     } catch (...) {

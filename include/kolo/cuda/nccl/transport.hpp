@@ -113,8 +113,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   std::byte* token() { return work_.token(); }
 
   /// Puts the work of `put()` on the stream, by calling it or by launching the graph captured from it.
-  template <class F>
-  void repeat(captured_messages& r, F put) {
+  void repeat(captured_messages& r, auto put) {
     const cudaStream_t stream = work_.use();
     if (!r.graph_ && (!std::exchange(r.has_run_, true) || !r.why_not_.empty())) return put();
     if (!r.graph_) capture(r, put);
@@ -188,8 +187,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   }
 
   /// Leaves the graph in `r`, or the reason why there is none; whether there is one is the same on all ranks.
-  template <class F>
-  void capture(captured_messages& r, F& put) {
+  void capture(captured_messages& r, auto& put) {
     const cuda::stream aside;
     const cudaStream_t back = work_.divert(aside);
     detail::cuda::kept_graph made;

@@ -19,8 +19,7 @@ constexpr auto schedule_or(const Family& family) {
 template <kind K, class Otherwise, class Family>
 using type_or = decltype(schedule_or<K, Otherwise>(std::declval<Family>()));
 
-template <class Peers, class Blocks>
-constexpr step renamed(const step& now, Peers peers, Blocks blocks) {
+constexpr step renamed(const step& now, auto peers, auto blocks) {
   step to;
   for (const transfer& t : now)
     to += {peers(t.to), t.to.count > 0 ? blocks(t.send) : block_range{}, peers(t.from),
@@ -82,12 +81,10 @@ class node_layout {
 
   /// Whether the peers of a schedule for the lanes of a node, or for the nodes, can be renamed; with `in_parts`, also
   /// its blocks.
-  template <Schedule S>
-  constexpr bool fits_inside(const S& s, bool in_parts = false) const {
+  constexpr bool fits_inside(const Schedule auto& s, bool in_parts = false) const {
     return m == 1 || (can_rename(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
   }
-  template <Schedule S>
-  constexpr bool fits_between(const S& s, bool in_parts = false) const {
+  constexpr bool fits_between(const Schedule auto& s, bool in_parts = false) const {
     return n == 1 || (can_rename(s, n, has_equal_nodes(), in_parts) && (!in_parts || s.blocks(n) == n));
   }
   /// Whether both fit.
@@ -177,35 +174,23 @@ struct hierarchical_phases {
   Cut cut;
 
   constexpr int blocks() const { return cut.all(all).count; }
-  template <Schedule S>
-  constexpr int rounds_inside(const S& s) const {
-    return all.m > 1 ? s.rounds(all.m) : 0;
-  }
+  constexpr int rounds_inside(const Schedule auto& s) const { return all.m > 1 ? s.rounds(all.m) : 0; }
   /// The rounds of `up`; `down` takes as many.
-  template <Schedule S>
-  constexpr int rounds_up(const S& s) const {
-    return all.joining() + rounds_inside(s);
-  }
-  template <Schedule S>
-  constexpr int rounds_between(const S& s) const {
-    return all.n > 1 ? s.rounds(all.n) : 0;
-  }
+  constexpr int rounds_up(const Schedule auto& s) const { return all.joining() + rounds_inside(s); }
+  constexpr int rounds_between(const Schedule auto& s) const { return all.n > 1 ? s.rounds(all.n) : 0; }
 
   /// Up: at the end every leader has what the ranks of its node contribute to its lane.
-  template <Schedule S>
-  constexpr step up(const S& reduce_scatter, const node_position& me, int r, int k) const {
+  constexpr step up(const Schedule auto& reduce_scatter, const node_position& me, int r, int k) const {
     if (k < all.joining()) return all.reduce_to_leader(me, r, k, cut.all(all));
     return inside(reduce_scatter, me, k - all.joining());
   }
   /// Down: at the end all ranks of the node have the blocks of all its lanes.
-  template <Schedule S>
-  constexpr step down(const S& allgather, const node_position& me, int r, int k) const {
+  constexpr step down(const Schedule auto& allgather, const node_position& me, int r, int k) const {
     const int spreading = rounds_inside(allgather);
     if (k < spreading) return inside(allgather, me, k);
     return backwards(all.reduce_to_leader(me, r, all.joining() - 1 - (k - spreading), cut.all(all)));
   }
-  template <Schedule S>
-  constexpr step inside(const S& s, const node_position& me, int k) const {
+  constexpr step inside(const Schedule auto& s, const node_position& me, int k) const {
     if (me.index > 0) return {};
     return renamed(
         cut.split_inside(all, s.at(me.lane, all.m, k)),
@@ -213,8 +198,7 @@ struct hierarchical_phases {
         [&](const block_range& of) { return cut.inside(all, of); });
   }
   /// Between nodes, on every lane; node `first_node` is the first.
-  template <Schedule S>
-  constexpr step between(const S& s, const node_position& me, int k, int first_node = 0) const {
+  constexpr step between(const Schedule auto& s, const node_position& me, int k, int first_node = 0) const {
     if (me.index > 0) return {};
     return renamed(
         cut.split_between(all, s.at(mod(me.node - first_node, all.n), all.n, k)),

@@ -32,8 +32,7 @@ struct lanes_of_vector {
   }
 };
 
-template <Schedule Outer>
-constexpr hierarchical_phases<lanes_of_vector> level_of_vector(const node_layout& all, const Outer& across) {
+constexpr hierarchical_phases<lanes_of_vector> level_of_vector(const node_layout& all, const Schedule auto& across) {
   return {all, {all.n > 1 ? across.blocks(all.n) : 1}};
 }
 
@@ -145,8 +144,7 @@ struct two_level<Inside, Between>::reduce {
 
   /// Whether the result is formed on the first node and then forwarded, so that nodes are combined in their order.
   static constexpr bool hands_on(const detail::schedule::path_to_root& path) { return ordered && path.at.node > 0; }
-  template <class Level>
-  static constexpr step hand_on(const Level& level, const detail::schedule::node_position& me, int node) {
+  static constexpr step hand_on(const auto& level, const detail::schedule::node_position& me, int node) {
     const block_range mine{me.lane * level.cut.each, level.cut.each};
     if (me.index == 0 && me.node == 0) return transfer{.to = level.all.rank(node, me.lane), .send = mine};
     if (me.index == 0 && me.node == node) return transfer{.from = level.all.rank(0, me.lane), .receive = mine};
