@@ -65,9 +65,8 @@ void count(const A& algorithm, observation& o) {
       return kolo::simulate::run(s, p, n, net);
     };
     o.fills_blocks = o.bytes / sizeof(float) >= static_cast<std::size_t>(erased.blocks) || K == kolo::kind::barrier;
-    o.work =
-        kolo::detail::select::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>(),
-                                          !o.over_mpi && kolo::detail::execute::goes_on_board(K, o.runs_as, o.ranks));
+    o.work = kolo::detail::select::workload_of(erased, K, o.ranks, o.bytes, kolo::is_relative<decltype(s)>(),
+                                               !o.over_mpi && kolo::detail::execute::uses_board(K, o.runs_as, o.ranks));
   }
 }
 

@@ -38,8 +38,8 @@ double furthest(const std::vector<double>& a, const std::vector<double>& b) {
 
 /// What is shared must be divisible.
 void check_ways(settings& s) {
-  const auto demand = [](bool it_is_so, const char* flag, const char* sentence) {
-    if (!it_is_so) throw CLI::ValidationError(flag, sentence);
+  const auto demand = [](bool condition, const char* flag, const char* sentence) {
+    if (!condition) throw CLI::ValidationError(flag, sentence);
   };
   if (s.pipeline == 1) s.micro = 1;
   s.ranks = s.data * s.tensor * s.pipeline * s.ring;

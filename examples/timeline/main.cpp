@@ -21,9 +21,9 @@ void train(C& comm, Compute compute) {
   const double seconds = comm.rank() == 2 ? 4e-4 : 2e-4;
   for (int step = 0; step < 2; ++step) {
     compute(seconds);
-    auto under_way = kolo::start_allreduce(comm, early, kolo::average, kolo::ring{});
+    auto in_flight = kolo::start_allreduce(comm, early, kolo::average, kolo::ring{});
     compute(seconds);
-    under_way.wait();
+    in_flight.wait();
     kolo::allreduce(comm, late, kolo::average, kolo::recursive_doubling{});
   }
   float loss[1] = {1.0f};

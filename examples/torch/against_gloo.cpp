@@ -79,8 +79,8 @@ class bucketed {
   }
   /// Behind backward().
   void finish() {
-    for (auto& w : under_way_) w->wait();
-    under_way_.clear();
+    for (auto& w : in_flight_) w->wait();
+    in_flight_.clear();
     for (one& b : buckets_) b.all[0] /= by_->getSize(), b.missing = b.size;
   }
 
@@ -99,7 +99,7 @@ class bucketed {
       nodes_.push_back(torch::autograd::impl::grad_accumulator(p));
       nodes_.back()->add_post_hook(
           std::make_unique<torch::autograd::utils::LambdaPostHook>([this, b](const auto& outputs, const auto&) {
-            if (--buckets_[b].missing == 0) under_way_.push_back(by_->allreduce(buckets_[b].all));
+            if (--buckets_[b].missing == 0) in_flight_.push_back(by_->allreduce(buckets_[b].all));
             return outputs;
           }));
     }
@@ -108,7 +108,7 @@ class bucketed {
   group by_;
   std::vector<one> buckets_;
   std::vector<std::shared_ptr<torch::autograd::Node>> nodes_;
-  std::vector<c10::intrusive_ptr<c10d::Work>> under_way_;
+  std::vector<c10::intrusive_ptr<c10d::Work>> in_flight_;
 };
 
 /// Of each way the milliseconds of a step of the slowest rank: a median over bursts, in which the ways take turns.

@@ -41,7 +41,7 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
 
   static base meeting(kolo::mpi::transport messages, bool shares) {
     return shares ? base::near_where_possible(std::move(messages), longest_meeting)
-                  : base::over_far(std::move(messages));
+                  : base::far_only(std::move(messages));
   }
 
   /// Asks for a tag that nobody sends, since Open MPI does nothing else where it finds a message at once.

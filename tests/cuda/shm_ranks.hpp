@@ -166,11 +166,11 @@ class settled_shm : public kolo::cuda::shm_transport {
     auto* const room = take_room(bytes);
     kolo::cuda::copy(room, data, bytes, stream_);
     stream_.wait();
-    return under_way_.emplace_back(message{base::send(peer, room, bytes, tag), room, nullptr, bytes}).by;
+    return in_flight_.emplace_back(message{base::send(peer, room, bytes, tag), room, nullptr, bytes}).by;
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     auto* const room = take_room(bytes);
-    return under_way_.emplace_back(message{base::receive(peer, room, bytes, tag), room, data, bytes}).by;
+    return in_flight_.emplace_back(message{base::receive(peer, room, bytes, tag), room, data, bytes}).by;
   }
   bool done(const ticket& t) {
     if (!base::done(t)) return false;
@@ -178,12 +178,12 @@ class settled_shm : public kolo::cuda::shm_transport {
     const auto is_it = [&](const message& m) {
       return m.by.outgoing == t.outgoing && m.by.peer == t.peer && m.by.number == t.number;
     };
-    const auto mine = std::find_if(under_way_.begin(), under_way_.end(), is_it);
-    if (mine == under_way_.end()) return true;
+    const auto mine = std::find_if(in_flight_.begin(), in_flight_.end(), is_it);
+    if (mine == in_flight_.end()) return true;
     if (mine->to) kolo::cuda::copy(mine->to, mine->room, mine->bytes, stream_);
     stream_.wait();
     free_.insert({std::bit_ceil(mine->bytes), mine->room});
-    under_way_.erase(mine);
+    in_flight_.erase(mine);
     return true;
   }
   settled_shm split(int color, int key) { return settled_shm{base::split(color, key)}; }
@@ -207,7 +207,7 @@ class settled_shm : public kolo::cuda::shm_transport {
   kolo::cuda::stream stream_{};
   std::vector<kolo::cuda::device_memory> rooms_{};
   std::multimap<std::size_t, std::byte*> free_{};  ///< by length
-  std::vector<message> under_way_{};
+  std::vector<message> in_flight_{};
 };
 
 }  // namespace testing

@@ -166,8 +166,8 @@ def sent_again(r, p):
 
 
 def asynchronous(r, p):
-    under_way = [dist.all_reduce(full(float(r), 1000), async_op=True) for _ in range(20)]
-    for work in under_way:
+    in_flight = [dist.all_reduce(full(float(r), 1000), async_op=True) for _ in range(20)]
+    for work in in_flight:
         work.wait()
     t = full(1.0)
     last = dist.all_reduce(t, async_op=True)

@@ -89,11 +89,11 @@ struct group : scenario {
                                                         : "head + " + std::to_string(at);
     const auto in = (at - places.states_at) % sizeof(rank_state);
     return "state " + std::to_string((at - places.states_at) / sizeof(rank_state)) +
-           (in == 0                                      ? ".present"
-            : in == 4                                    ? ".rings"
-            : in == 8                                    ? ".armed"
-            : in == offsetof(rank_state, asks_to_shrink) ? ".asks_to_shrink"
-                                                         : ".id");
+           (in == 0                                    ? ".present"
+            : in == 4                                  ? ".rings"
+            : in == 8                                  ? ".armed"
+            : in == offsetof(rank_state, wants_shrink) ? ".wants_shrink"
+                                                       : ".id");
   }
   static std::string field(std::size_t at) {
     return at < 8    ? ".number"

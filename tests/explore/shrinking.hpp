@@ -69,7 +69,7 @@ struct agreement_without_one : agreement {
   agreement_without_one(int size, bool it_asks) : agreement{size}, asks{it_asks} { time_passes = true; }
   void rank(int r) override {
     if (r < ranks - 1) return agree(r);
-    if (asks) kolo::detail::shm::state_of(old(), r).asks_to_shrink.store(1, std::memory_order_release);
+    if (asks) kolo::detail::shm::state_of(old(), r).wants_shrink.store(1, std::memory_order_release);
     transport::announce_death(memory, region, shape, r);
   }
   void end() override {

@@ -86,10 +86,10 @@ TEST_CASE("grow: what was started before is waited for, and the old communicator
   joining newcomer{meeting};
   CHECK(on_threads(3, [&](auto& comm) -> std::string {
           std::vector<int> x(10'000, comm.rank());
-          auto under_way = kolo::start_allreduce(comm, x, kolo::sum);
+          auto in_flight = kolo::start_allreduce(comm, x, kolo::sum);
           auto more = comm.grow(meeting, {.timeout = 60s});
           const bool is_done = x.back() == 3;
-          under_way.wait();
+          in_flight.wait();
           return (is_done ? "" : "not waited for") + laws::works_after_growing(more, comm.rank(), 4) +
                  laws::is_whole(comm, comm.rank(), 3);
         }) == all_say(3, ""));

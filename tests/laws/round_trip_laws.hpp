@@ -28,33 +28,33 @@ inline std::string round_trips_share_a_buffer() {
     std::uint64_t number;
     bool comes_back, is_released = false;
   };
-  std::deque<piece> under_way;  // that are not read, or whose answers are not
+  std::deque<piece> in_flight;  // that are not read, or whose answers are not
   std::byte* last = nullptr;
   std::uint64_t random = 1, alone = 0;
   for (int step = 0; step < 20'000; ++step) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     const auto what = random >> 33;
-    const auto oldest = std::find_if(under_way.begin(), under_way.end(), [](auto& p) { return !p.is_released; });
-    if (what % 2 == 0 && (under_way.empty() || a.slots() > under_way.size())) {
+    const auto oldest = std::find_if(in_flight.begin(), in_flight.end(), [](auto& p) { return !p.is_released; });
+    if (what % 2 == 0 && (in_flight.empty() || a.slots() > in_flight.size())) {
       const bool comes_back = what / 2 % 4 != 0;
       auto* const to = comes_back ? a.reserve(1) : a.reserve(1, bytes);
       if (!to) continue;
-      for (const piece& p : under_way)
+      for (const piece& p : in_flight)
         if (p.place == to && (p.comes_back || !p.is_released)) return "what is not read stays where it is";
-      alone = under_way.empty() && comes_back ? alone + 1 : 0;
+      alone = in_flight.empty() && comes_back ? alone + 1 : 0;
       if (alone > 2 && to != last) return "round trips that follow each other lie in one buffer";
       write(last = to, bytes, static_cast<std::uint64_t>(step));
-      under_way.push_back({to, a.commit(1, bytes, static_cast<std::uint64_t>(step)), comes_back});
-    } else if (what / 2 % 2 == 0 && oldest != under_way.end()) {
+      in_flight.push_back({to, a.commit(1, bytes, static_cast<std::uint64_t>(step)), comes_back});
+    } else if (what / 2 % 2 == 0 && oldest != in_flight.end()) {
       const auto read = b.peek(0);
       if (!holds(read, bytes, read.tag)) return "a piece arrives as it was sent";
       if (oldest->comes_back) write(read.back, bytes, oldest->number);
       b.release(0), oldest->is_released = true;
-    } else if (!under_way.empty() && under_way.front().is_released) {
-      const auto& p = under_way.front();
+    } else if (!in_flight.empty() && in_flight.front().is_released) {
+      const auto& p = in_flight.front();
       const auto* const answer = a.returned(1, p.number);
       if (!answer || (p.comes_back && !all_are(answer, bytes, p.number))) return "the answer is what the peer wrote";
-      under_way.pop_front();
+      in_flight.pop_front();
     }
   }
   return "";

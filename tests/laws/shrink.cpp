@@ -93,14 +93,14 @@ TEST_CASE("shrink: after a mismatch all go on") {
 }
 
 TEST_CASE("shrink: who does not come in time is left out, and hears it") {
-  std::latch gone_on{2};
+  std::latch recovered_count{2};
   const auto said = on_threads(3, [&](auto& comm) -> std::string {
     if (comm.rank() == 1) {
-      gone_on.wait();
+      recovered_count.wait();
       return words_of([&] { comm.shrink(); }) + " | " + end_of([&] { kolo::barrier(comm); });
     }
     auto rest = comm.shrink({.timeout = 2s});
-    gone_on.count_down();
+    recovered_count.count_down();
     return laws::is_whole(rest, comm.rank() / 2, 2);
   });
   CHECK(said[0] == "");

@@ -136,7 +136,7 @@ void neighbours(mpi_world& world) {
 void all_far(mpi_world& world) {
   world.run("all goes over MPI", [&](complaints& wrong) {
     using transport = kolo::mpi::routed_communicator::transport_type;
-    kolo::mpi::routed_communicator comm{transport::over_far(kolo::mpi::transport{MPI_COMM_WORLD, nodes_of(0)})};
+    kolo::mpi::routed_communicator comm{transport::far_only(kolo::mpi::transport{MPI_COMM_WORLD, nodes_of(0)})};
     const auto& its = comm.transport();
     wrong.expect(!its.is_near() && !its.has_slots() && comm.local_size() == 1 && comm.node_count() == world.size(),
                  "each rank is a node");

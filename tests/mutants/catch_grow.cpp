@@ -59,7 +59,7 @@ static std::jthread who_goes(const std::string& meeting) {
   return std::jthread{[meeting] {
     namespace launch = kolo::detail::launch;
     (void)end_of([&] {
-      launch::meet_at(
+      launch::rendezvous_at(
           as_newcomer(meeting), launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
           [](launch::admission a) { return a; });
     });

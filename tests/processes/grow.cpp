@@ -47,7 +47,7 @@ child only_coming(const std::string& meeting, F then) {
                                         .timeout = 60s,
                                         .terms = launch::terms_of(0, false),
                                         .is_growing = true};
-    auto met = launch::meet_at(
+    auto met = launch::rendezvous_at(
         me, launch::rendezvous_clock::now(), [](auto) { return launch::admission{}; },
         [](launch::admission a) { return a; });
     return then(met);

@@ -15,7 +15,7 @@ namespace {
 
 /// Refuses a call, as this rank alone does, and goes on.
 template <class C>
-void fail_alone(C& comm) {
+void fail_locally(C& comm) {
   int x[1]{};
   end_of([&] { kolo::broadcast(comm, x, comm.size() + 1); });
 }
@@ -34,7 +34,7 @@ std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
   const int p = comm.size(), r = comm.rank(), last = p - 1;
   auto failing = comm.split(0, -r);
   auto other = comm.split(r != last || has_the_last ? 0 : 1, (r + 2) % p);
-  if (r == last) fail_alone(failing);
+  if (r == last) fail_locally(failing);
   if (r == last && !has_the_last) return "";
   while (r == last && !other.transport().failed()) std::this_thread::yield();
   if (r == last || r == 0) return hear([&] { kolo::barrier(other); });
@@ -128,7 +128,7 @@ TEST_CASE("unwound by another communicator's failure, which another thread has c
             caught = std::current_exception();
           }
         }}.join();
-        kolo::detail::core::throw_again(caught);
+        kolo::detail::core::rethrow(caught);
       },
       "peer failed 1");
 }
@@ -137,7 +137,7 @@ TEST_CASE("who keeps another communicator's failure, goes on, and then throws, i
   const auto f = [](auto& comm) -> std::string {
     std::optional<kolo::error> kept;
     auto failing = comm.split(0, -comm.rank());
-    if (comm.rank() == 2) fail_alone(failing);
+    if (comm.rank() == 2) fail_locally(failing);
     try {
       kolo::barrier(failing);
     } catch (const kolo::error& e) {
@@ -169,7 +169,7 @@ TEST_CASE("a failure that is passed on from one communicator to the next keeps i
     auto failing = comm.split(0, -r);
     auto between = comm.split(r == 1 || r == 2 ? 0 : 1, r);
     auto other = comm.split(r == 2 ? 1 : 0, r);
-    if (r == 3) fail_alone(failing);
+    if (r == 3) fail_locally(failing);
     if (r == 2) return end_of([&] { is_unwound(failing, std::move(between)); });
     if (r == 1) return end_of([&] { is_unwound(between, std::move(other)); });
     return end_of([&] { kolo::barrier(other); });

@@ -29,20 +29,20 @@ def end(namespace, address):
 
 
 def carry(ends, delay, rate):
-    free, under_way = [0.0, 0.0], [deque(), deque()]  # of each direction: when the wire is free, and what arrives when
+    free, in_flight = [0.0, 0.0], [deque(), deque()]  # of each direction: when the wire is free, and what arrives when
     while True:
         now = time.monotonic()
-        next_due = min((packets[0][0] for packets in under_way if packets), default=now + 1)
+        next_due = min((packets[0][0] for packets in in_flight if packets), default=now + 1)
         for device in select.select(ends, [], [], max(0, next_due - now))[0]:
             way = ends.index(device)
             try:
                 for _ in range(64):
                     packet = os.read(device, 65536)
                     free[way] = max(time.monotonic(), free[way]) + len(packet) * 8 / rate
-                    under_way[way].append((free[way] + delay, packet))
+                    in_flight[way].append((free[way] + delay, packet))
             except BlockingIOError:
                 pass
-        for way, packets in enumerate(under_way):
+        for way, packets in enumerate(in_flight):
             while packets and packets[0][0] <= time.monotonic():
                 os.write(ends[1 - way], packets.popleft()[1])
 

@@ -145,7 +145,7 @@ class process_group : public ::c10d::ProcessGroup {
     return start(operation::GATHER, "gather", in, out, o.timeout, [mine, all, root](Comm& c, const options& how) {
       const bytes_of to{all};
       kolo::gather(c, bytes_of{{mine}}.view(), to.view(), root, how);
-      to.bring_back();
+      to.copy_back();
     });
   }
   pending scatter(tensors& out, lists& in, const ::c10d::ScatterOptions& o) override {
@@ -157,7 +157,7 @@ class process_group : public ::c10d::ProcessGroup {
     return start(operation::SCATTER, "scatter", all, {out}, o.timeout, [mine, all, root](Comm& c, const options& how) {
       const bytes_of to{{mine}};
       kolo::scatter(c, bytes_of{all}.view(), to.view(), root, how);
-      to.bring_back();
+      to.copy_back();
     });
   }
 
@@ -198,7 +198,7 @@ class process_group : public ::c10d::ProcessGroup {
     return start(operation::ALLTOALL, "all_to_all", in, {out}, o.timeout, [in, out](Comm& c, const options& how) {
       const bytes_of from{in}, to{out};
       kolo::alltoall(c, from.view(), to.view(), from.counts(), to.counts(), how);
-      to.bring_back();
+      to.copy_back();
     });
   }
   pending alltoall_base(at::Tensor& out, at::Tensor& in, std::vector<std::int64_t>& out_rows,
@@ -271,7 +271,7 @@ class process_group : public ::c10d::ProcessGroup {
     const bytes_of from{{mine}}, to{all};
     if (to.are_equal()) kolo::allgather(c, from.view(), to.view(), how);
     else kolo::allgather(c, from.view(), to.view(), to.counts(), how);
-    to.bring_back();
+    to.copy_back();
   }
 
   std::vector<std::size_t> counts(const at::Tensor& t, const std::vector<std::int64_t>& rows) const {

@@ -220,7 +220,7 @@ class torch_optimizer {
   using tensors = std::set<const ::c10::TensorImpl*>;
 
   /// Whether the optimizer updates only these tensors. Later it may get another group, and a tensor may become trained.
-  static bool knows_all(const tensors& all, auto& optimizer) {
+  static bool covers_all(const tensors& all, auto& optimizer) {
     for (const auto& group : optimizer.param_groups())
       for (const auto& t : group.params())
         if (t.requires_grad() && t.numel() > 0 && !all.contains(t.unsafeGetTensorImpl())) return false;
@@ -234,7 +234,7 @@ class torch_optimizer {
   static parameters trained_by(Comm& comm, auto& optimizer, const ::torch::nn::Module& module) {
     return detail::train::check_before_comparison(comm, [&] {
       parameters all = torch_parameters(module, shm::allocator<float>{comm});
-      if (!knows_all(tensors_of(all), optimizer)) throw error{errc::invalid_argument, updates_others};
+      if (!covers_all(tensors_of(all), optimizer)) throw error{errc::invalid_argument, updates_others};
       return all;
     });
   }
@@ -262,7 +262,7 @@ class torch_optimizer {
       if (!has_any_come_) exchange_.refuse("step without a backward pass: no gradient of the module is ready");
       return;
     }
-    if (!knows_all(known_, inner())) exchange_.refuse(updates_others);
+    if (!covers_all(known_, inner())) exchange_.refuse(updates_others);
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (has_come_[i] && !parameters_[i].value.tensor.grad().is_same(parameters_[i].gradient.tensor))
         exchange_.refuse(parameters_[i].name +

@@ -4,7 +4,11 @@
 
 #include <kolo/collective/call.hpp>
 
+#include <algorithm>
 #include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -50,16 +54,6 @@ struct sound_argument {
 
 /// The parts of a call, found among its arguments: its first two views (a single one is read and written), its operator
 /// and its algorithm.
-struct no_parts {
-  static constexpr int views = 0;
-  static constexpr bool has_root = false;
-  static constexpr bool has_sound_counts = true;  ///< further views are counts
-  using in = execute::none;
-  using out = execute::none;
-  using op = execute::none;
-  using algorithm = automatic;
-};
-
 enum class part { view, op, algorithm, root, other };
 template <class X>
 inline constexpr part part_is = ViewLike<X>                     ? part::view
@@ -68,39 +62,28 @@ inline constexpr part part_is = ViewLike<X>                     ? part::view
                                 : RootLike<std::remove_cv_t<X>> ? part::root
                                                                 : part::other;
 
-template <class P, class X, part = part_is<X>>
-struct with_part : P {};
-template <class P, class X>
-  requires(P::views < 2)
-struct with_part<P, X, part::view> : P {
-  static constexpr int views = P::views + 1;
-  using in = std::conditional_t<views == 1, X, typename P::in>;
-  using out = X;
-};
-template <class P, class X>
-  requires(P::views >= 2)
-struct with_part<P, X, part::view> : P {
-  static constexpr bool has_sound_counts = P::has_sound_counts && CountsLike<X>;
-};
-template <class P, class X>
-struct with_part<P, X, part::op> : P {
-  using op = std::remove_cv_t<X>;
-};
-template <class P, class X>
-struct with_part<P, X, part::algorithm> : P {
-  using algorithm = std::remove_cv_t<X>;
-};
-template <class P, class X>
-struct with_part<P, X, part::root> : P {
-  static constexpr bool has_root = true;
-};
+/// The index of the first p from `from` on; the size of `all` if there is none.
+constexpr std::size_t first_of(std::initializer_list<part> all, part p, std::size_t from = 0) {
+  return static_cast<std::size_t>(std::find(all.begin() + from, all.end(), p) - all.begin());
+}
+template <class... X>
+struct parts_of {
+  static constexpr int views = std::min(2, ((part_is<X> == part::view ? 1 : 0) + ... + 0));
+  static constexpr bool has_root = ((part_is<X> == part::root) || ...);
+  /// Further views are counts.
+  static constexpr bool has_sound_counts = [](int n) {
+    return (true && ... && (part_is<X> != part::view || ++n <= 2 || CountsLike<X>));
+  }(0);
+  template <std::size_t I, class None = execute::none>
+  using at = std::tuple_element_t<I, std::tuple<X..., None>>;
 
-template <class P, class... X>
-struct parts_from : P {};
-template <class P, class X, class... Rest>
-struct parts_from<P, X, Rest...> : parts_from<with_part<P, X>, Rest...> {};
-template <class... Args>
-using parts_of = parts_from<no_parts, Args...>;
+  static constexpr std::size_t view = first_of({part_is<X>...}, part::view);
+  using in = at<view>;
+  static constexpr std::size_t last_view = views < 2 ? view : first_of({part_is<X>...}, part::view, view + 1);
+  using out = at<last_view>;
+  using op = std::remove_cv_t<at<first_of({part_is<X>...}, part::op)>>;
+  using algorithm = std::remove_cv_t<at<first_of({part_is<X>...}, part::algorithm), automatic>>;
+};
 
 /// Whether all parts are there that a collective of kind K needs.
 template <kind K, class P>

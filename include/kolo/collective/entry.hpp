@@ -30,9 +30,7 @@ using last_of = std::remove_cv_t<typename decltype((std::type_identity<X>{}, ...
 enum class call_mode { blocking, nonblocking, persistent };
 
 template <class C>
-concept Composite = requires {
-  requires std::remove_cvref_t<C>::is_composite;
-};
+concept Composite = bool{std::remove_cvref_t<C>::is_composite};
 template <class C>
 concept TakesCalls = Communicator<C> || Composite<C>;
 

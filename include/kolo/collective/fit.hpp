@@ -194,9 +194,8 @@ tuning fit(C& comm) {
     return probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); });
   };
   const auto work = [&]<class S>(const S& s, std::size_t bytes, pattern runs_as) {
-    return workload_of(
-        erase_schedule(s, p), S::collective, p, bytes, is_relative<S>(),
-        HasBoard<typename C::transport_type> && detail::execute::goes_on_board(S::collective, runs_as, p));
+    return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>(),
+                       HasBoard<typename C::transport_type> && detail::execute::uses_board(S::collective, runs_as, p));
   };
   const auto scale_by = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
     detail::collective::scale(table, p, {runs_as, at_small, at_large, work(s, small, runs_as), work(s, large, runs_as)},

@@ -21,7 +21,7 @@ std::vector<int> nodes_of(C& comm) {
   if constexpr (space_of<typename C::transport_type> == memory_space::host) {
     kolo::allgather(comm, mine, nodes);
   } else {
-    nodes = execute::nodes_told_on_host(*comm.engine(), mine[0]);
+    nodes = execute::allgather_nodes(*comm.engine(), mine[0]);
   }
   return nodes;
 }

@@ -14,7 +14,6 @@ template <SlotTransport Base>
 class messages : public Base {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
   using ticket = detail::transport::posted_ticket;
 
   template <class... Args>

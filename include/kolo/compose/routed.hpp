@@ -60,7 +60,7 @@ class routed {
     begin_with();
   }
   /// Sets up shared memory as Near if that succeeds on every host within this time; else all ranks return
-  /// `over_far(far)`. Throws if `far` has failed.
+  /// `far_only(far)`. Throws if `far` has failed.
   static routed near_where_possible(Far far,
                                     std::chrono::nanoseconds within) requires std::same_as<Near, shm::transport> {
     std::optional<Near> near;
@@ -69,12 +69,12 @@ class routed {
       near.emplace(detail::launch::make_node_transport(far, {.timeout = within}, "routed"));
     } catch (const error&) {
       if (far.failed()) throw;
-      return over_far(std::move(far));
+      return far_only(std::move(far));
     }
     return {*std::move(near), std::move(far), node};
   }
   /// Without Near: each rank is a node of its own, even on a shared host; all messages go over `far`. No communication.
-  static routed over_far(Far far) {
+  static routed far_only(Far far) {
     const int rank = far.rank(), size = far.size();
     return {std::move(far), {detail::transport::node_map::by_size(size, 1), rank}};
   }
@@ -164,12 +164,10 @@ class routed {
     flush();
     poke();
     if (failed()) throw error{fail(*first_)};
-    try {
-      far_.check(p, s);
-    } catch (...) {
-      if (failed()) near_->fail(*first_);
-      throw;
-    }
+    detail::core::undoing([&] { far_.check(p, s); },
+                          [&] {
+                            if (failed()) near_->fail(*first_);
+                          });
     check_local_ranks(p, s);
   }
 
@@ -261,7 +259,7 @@ class routed {
     if (failed()) throw error{fail(*failed())};
     Far far{far_.split(color, key)};
     return detail::transport::in_the_name_of("split", [&] {
-      if (!near_) return over_far(std::move(far));
+      if (!near_) return far_only(std::move(far));
       return routed{split_near(color, key), std::move(far), near_ranks_.own()};
     });
   }
@@ -271,7 +269,7 @@ class routed {
     fail(failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {},
                       "rank " + std::to_string(rank()) + " calls shrink"));
     Far far{far_.shrink(timeout)};
-    if (!near_) return over_far(std::move(far));
+    if (!near_) return far_only(std::move(far));
     Near near{near_->shrink(timeout)};
     return routed{std::move(near), std::move(far), near_ranks_.own()};
   }
@@ -293,7 +291,7 @@ class routed {
 
   int near_of(int r) const { return near_ ? near_ranks_.near_of(r) : -1; }
   ticket far_ticket(typename Far::ticket t) {
-    if (near_) under_way_.push(t);
+    if (near_) in_flight_.push(t);
     return {t, {}, false};
   }
   void progress_near() {
@@ -302,7 +300,7 @@ class routed {
   }
   /// Progresses Far while this rank waits for another rank of its node.
   void poke() {
-    while (!under_way_.is_empty() && far_.done(under_way_.front())) under_way_.pop();
+    while (!in_flight_.is_empty() && far_.done(in_flight_.front())) in_flight_.pop();
   }
 
   /// A rank of the node may have sent everything before it ended or left: it is an error only when, at the next check
@@ -357,7 +355,7 @@ class routed {
   std::optional<Near> near_{};  ///< none: all messages go over Far
   detail::compose::near_ranks near_ranks_;
   detail::transport::message_queues<Near> queues_{near_ ? near_->size() : 0};
-  detail::transport::fifo<typename Far::ticket> under_way_{64 + 4 * static_cast<std::size_t>(far_.size())};
+  detail::transport::fifo<typename Far::ticket> in_flight_{64 + 4 * static_cast<std::size_t>(far_.size())};
   mutable std::optional<failure> first_{};
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;

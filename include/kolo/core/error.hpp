@@ -84,9 +84,9 @@ struct failure {
   std::int32_t round = -1;         ///< round of the algorithm; -1: before the first
   std::uint64_t sequence = 0;      ///< 1-based index of the operation on this communicator; 0: no operation
   std::int64_t waited_ns = 0;      ///< how long the rank had waited, in nanoseconds
-  fixed_text<32> operation;        ///< the name of the call
-  fixed_text<256> text;            ///< one sentence, without the place
-  rank_identity caused_by;         ///< the rank that caused it, as other communicators identify it, too
+  fixed_text<32> operation{};      ///< the name of the call
+  fixed_text<256> text{};          ///< one sentence, without the place
+  rank_identity caused_by{};       ///< the rank that caused it, as other communicators identify it, too
 };
 
 /// All fields as text: "allreduce #12, round 3, rank 0: rank 2 died".
@@ -108,11 +108,11 @@ class error : public std::runtime_error {
  public:
   [[gnu::cold, gnu::noinline]] explicit error(const failure& f, std::size_t buffers_in_use = 0)
       : std::runtime_error{sentence(f, buffers_in_use)}, failure_{shared(f)}, in_use_{buffers_in_use} {
-    is_thrown_here();
+    mark_thrown();
   }
   [[gnu::cold, gnu::noinline]] error(errc code, const std::string& text)
-      : std::runtime_error{detail::core::text_of({"kolo: ", text})}, failure_{shared(failure_of(code, text))} {
-    is_thrown_here();
+      : std::runtime_error{detail::core::text_of({"kolo: ", text})}, failure_{shared({.code = code, .text = text})} {
+    mark_thrown();
   }
   error(const error&) = default;  // and no move: there always is a cause
   error& operator=(const error&) = default;
@@ -141,13 +141,13 @@ class error : public std::runtime_error {
   }
   /// Call this before rethrowing an error that another thread, or this one some time ago, has caught. No effect during
   /// unwinding: an error thrown then is handled within it, and another exception is in flight.
-  void is_thrown_here() const noexcept {
+  void mark_thrown() const noexcept {
     if (std::uncaught_exceptions() > 0) return;
     if (auto* const last = last_of_this_thread()) *last = failure_;
   }
 
   /// This thread has handled its error: an earlier one does not unwind it any more, even if the program still holds it.
-  static void is_got_over() noexcept {
+  static void clear_thrown() noexcept {
     if (auto* const last = last_of_this_thread()) last->reset();
   }
   /// From now on this thread remembers no errors: for programs that run several ranks on one thread.
@@ -156,12 +156,6 @@ class error : public std::runtime_error {
  private:
   [[gnu::cold, gnu::noinline]] static std::shared_ptr<const failure> shared(const failure& f) {
     return detail::core::shared<const failure>(f);
-  }
-  static failure failure_of(errc code, std::string_view text) {
-    failure f;
-    f.code = code;
-    f.text = text;
-    return f;
   }
 
   /// Null when the thread is about to end.
@@ -209,12 +203,23 @@ namespace detail::core {
   return text;
 }
 
+/// Returns f(); if that throws, calls undo() and rethrows.
+template <class F>
+decltype(auto) undoing(F&& f, auto undo) {
+  try {
+    return f();
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
 /// Rethrows a stored error and marks it as in flight on this thread.
-[[noreturn]] inline void throw_again(const std::exception_ptr& thrown) {
+[[noreturn]] inline void rethrow(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
   } catch (const error& e) {
-    e.is_thrown_here();
+    e.mark_thrown();
     throw;
   }
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::core {
@@ -40,6 +41,20 @@ class dynarray {
  private:
   T* first_ = nullptr;
   std::size_t size_ = 0;
+};
+
+/// Sets a variable; its destructor restores the previous value.
+template <class T>
+class set_while {
+ public:
+  set_while(T& it, std::type_identity_t<T> now) : it_{it}, before_{std::exchange(it, std::move(now))} {}
+  set_while(const set_while&) = delete;
+  set_while& operator=(const set_while&) = delete;
+  ~set_while() { it_ = std::move(before_); }
+
+ private:
+  T& it_;
+  T before_;
 };
 
 /// Removes from a vector the elements for which `goes` is true, and returns their number: as std::erase_if, but it

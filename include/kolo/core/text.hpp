@@ -45,3 +45,13 @@ struct word {
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::core
+
+namespace kolo::inline KOLO_ABI {
+/// Writes what has a `message()` to a stream of the standard library's, whose header is not included here.
+template <class Stream, class X>
+  requires requires(Stream& out, const X& x) {
+    typename Stream::char_type;
+    { x.message() } -> std::same_as<std::string>;
+  }
+Stream& operator<<(Stream& out, const X& x) { return out << x.message(), out; }
+}  // namespace kolo::inline KOLO_ABI

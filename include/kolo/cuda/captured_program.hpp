@@ -185,7 +185,7 @@ class linked_program {
   static program_lists join(const std::vector<const captured_program*>& all) {
     linked_program j{all};
     for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) j.add(rank);
-    if (!j.comes_to_its_end()) throw error{errc::mismatch, "the schedule makes ranks wait for each other in a circle"};
+    if (!j.can_finish()) throw error{errc::mismatch, "the schedule makes ranks wait for each other in a circle"};
     return std::move(j.lists_);
   }
 
@@ -241,7 +241,7 @@ class linked_program {
     }
   }
 
-  bool comes_to_its_end() const {
+  bool can_finish() const {
     std::vector<std::uint32_t> done(lists_.parts.size(), 0);
     const auto may_begin = [&](const rank_part& r, std::uint32_t index) {
       const phase& p = lists_.phases[r.first_phase + index];

@@ -4,17 +4,6 @@
 
 #include <kolo/cuda/runtime.hpp>
 
-namespace kolo::inline KOLO_ABI::detail::cuda {
-struct destroy_graph {
-  using pointer = cudaGraph_t;
-  void operator()(cudaGraph_t g) const { static_cast<void>(cudaGraphDestroy(g)); }
-};
-struct destroy_executable {
-  using pointer = cudaGraphExec_t;
-  void operator()(cudaGraphExec_t g) const { static_cast<void>(cudaGraphExecDestroy(g)); }
-};
-}  // namespace kolo::inline KOLO_ABI::detail::cuda
-
 namespace kolo::inline KOLO_ABI::cuda {
 
 /// What was captured, ready to be launched on any stream of its device. It may be destroyed while it runs.
@@ -28,7 +17,7 @@ class graph {
   void launch(cudaStream_t s) const { check(cudaGraphLaunch(executable_.get(), s), "cudaGraphLaunch"); }
 
  private:
-  std::unique_ptr<void, detail::cuda::destroy_executable> executable_;
+  detail::cuda::owned<cudaGraphExec_t, cudaGraphExecDestroy> executable_;
 };
 
 /// While one lives, what is put on its stream does not happen, but is noted. In thread-local mode: this thread must not
@@ -55,7 +44,7 @@ class capture {
   }
 
  private:
-  using owner = std::unique_ptr<void, detail::cuda::destroy_graph>;
+  using owner = detail::cuda::owned<cudaGraph_t, cudaGraphDestroy>;
 
   owner captured(cudaError_t* result = nullptr) {
     cudaGraph_t g = nullptr;

@@ -45,7 +45,7 @@ class host_reduction {
     const std::size_t piece = std::max<std::size_t>(piece_bytes_ / sizeof(T), 1),
                       pieces = (x.size() + piece - 1) / piece;
     const auto of = [&](std::size_t k) { return x.subspan(k * piece, std::min(piece, x.size() - k * piece)); };
-    const auto alone = [&](auto f) { detail::transport::telling_others(comm_->transport(), "allreduce", f); };
+    const auto alone = [&](auto f) { detail::transport::sharing_failure(comm_->transport(), "allreduce", f); };
     const auto fetch = [&](std::size_t k) {
       slot& s = slots_[k % 2];
       copy(s.at_least(std::max(piece_bytes_, sizeof(T))), of(k).data(), of(k).size() * sizeof(T), o.stream);
@@ -54,7 +54,7 @@ class host_reduction {
     typename C::options its{};
     its.timeout = o.timeout;
     alone([&] {
-      if (last_) last_->hold_back(o.stream);  // another stream may still read there
+      if (last_) last_->make_wait(o.stream);  // another stream may still read there
     });
     if (pieces == 0) kolo::allreduce(*comm_, std::span<T>{}, op, algorithm, its);
     for (std::size_t k = 0; k < pieces; ++k) {

@@ -126,14 +126,10 @@ class one_kernel : public Base {
 
   void capture(captured_messages& r, auto& put) {
     r.captured_ = {};
-    captured_ = &r.captured_;
-    try {
+    {
+      const detail::core::set_while now{captured_, &r.captured_};
       put();
-    } catch (...) {
-      captured_ = nullptr;
-      throw;
     }
-    captured_ = nullptr;
     r.device_ = this->device();
     if (this->rank() == 0) r.flags_ = allocate(2 * bytes_of_flags());
     if (!stop_) stop_ = allocate_pinned(sizeof(std::uint32_t));
@@ -255,12 +251,7 @@ class one_kernel : public Base {
     if (stop_) std::atomic_ref{*reinterpret_cast<std::uint32_t*>(stop_.get())}.store(1);
   }
   void or_stop_waiting(auto f) {
-    try {
-      f();
-    } catch (...) {
-      stop_waiting();
-      throw;
-    }
+    detail::core::undoing(f, [&] { stop_waiting(); });
   }
 
   detail::cuda::captured_program* captured_ = nullptr;  ///< while a plan is captured

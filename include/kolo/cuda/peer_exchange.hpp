@@ -114,7 +114,7 @@ class peer_exchange {
       if (!each([&](int peer) { return take(w, peer, stream); }) ||
           !each([&](int peer) { return w.still_claims(peer); }))
         return unclaim(), false;
-      each([&](int peer) { return imported_from(peer).ready->hold_back(stream), true; });
+      each([&](int peer) { return imported_from(peer).ready->make_wait(stream), true; });
       f(imported_.data());
       return each([&](int peer) { return release(w, peer, stream), true; });
     } catch (...) {

@@ -68,23 +68,23 @@ class routed {
   /// May take a second when this rank learns of a failure, until both transports have it.
   const failure* failed() const {
     if (first_) return &*first_;
-    if (const failure* f = far_.failed()) tell_both(*f);
-    else if (const failure* n = near_.failed()) tell_both(as_all_number_it(*n));
+    if (const failure* f = far_.failed()) fail_both(*f);
+    else if (const failure* n = near_.failed()) fail_both(as_all_number_it(*n));
     return first_ ? &*first_ : nullptr;
   }
   const failure& fail(const failure& f) {
-    if (!failed()) tell_both(detail::transport::with_peer_identity(far_.host_transport(), f));
+    if (!failed()) fail_both(detail::transport::with_peer_identity(far_.host_transport(), f));
     return *first_;
   }
   void relax(backoff& p, const wait_context& s) {
     agreed([&] {
-      if (++polls_ % 64 == 0) look_at_near();
+      if (++polls_ % 64 == 0) poll_near();
       far_.relax(p, s);
     });
   }
   void check(backoff& p, const wait_context& s) {
     agreed([&] {
-      look_at_near();
+      poll_near();
       far_.check(p, s);
     });
   }
@@ -154,7 +154,7 @@ class routed {
   }
 
   /// A wait in Far does not see NCCL's own errors.
-  void look_at_near() {
+  void poll_near() {
     backoff own;
     near_.check(own, {.timeout = timeout()});
   }
@@ -170,7 +170,7 @@ class routed {
     }
   }
   /// As soon as this rank learns of it: neighbours may wait in Near, which does not report Far's failures.
-  void tell_both(const failure& f) const {
+  void fail_both(const failure& f) const {
     first_ = far_.fail(f);
     near_.fail(as_neighbours_number_it(*first_));
   }

@@ -117,26 +117,18 @@ inline void wait(cudaStream_t stream) { check(cudaStreamSynchronize(stream), "cu
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 /// Deleters ignore errors: those of earlier work, which has reported them, and the runtime's at the end of the process.
-struct free_device {
-  void operator()(std::byte* p) const { static_cast<void>(cudaFree(p)); }
+template <auto Destroy>
+struct destroyed_by {
+  void operator()(auto* p) const { static_cast<void>(Destroy(p)); }
 };
-struct free_pinned {
-  void operator()(std::byte* p) const { static_cast<void>(cudaFreeHost(p)); }
-};
-struct destroy_stream {
-  using pointer = cudaStream_t;
-  void operator()(cudaStream_t s) const { static_cast<void>(cudaStreamDestroy(s)); }
-};
-struct destroy_event {
-  using pointer = cudaEvent_t;
-  void operator()(cudaEvent_t e) const { static_cast<void>(cudaEventDestroy(e)); }
-};
+template <class Handle, auto Destroy>
+using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyed_by<Destroy>>;
 }  // namespace kolo::inline KOLO_ABI::detail::cuda
 
 namespace kolo::inline KOLO_ABI::cuda {
 
 /// Memory of the current device. Freeing it waits until the device has finished with it.
-using device_memory = std::unique_ptr<std::byte, detail::cuda::free_device>;
+using device_memory = detail::cuda::owned<std::byte*, cudaFree>;
 /// Allocates `bytes` of the current device's memory; at least one. Errors  out_of_resources: there is not enough;
 /// system: cudaMalloc refuses for another reason.
 inline device_memory allocate(std::size_t bytes) {
@@ -146,7 +138,7 @@ inline device_memory allocate(std::size_t bytes) {
 }
 
 /// Memory of the host that devices access directly.
-using pinned_memory = std::unique_ptr<std::byte, detail::cuda::free_pinned>;
+using pinned_memory = detail::cuda::owned<std::byte*, cudaFreeHost>;
 /// Allocates `bytes` of pinned memory; at least one. Errors  out_of_resources: there is not enough; system:
 /// cudaHostAlloc refuses for another reason.
 inline pinned_memory allocate_pinned(std::size_t bytes) {
@@ -169,7 +161,7 @@ class stream {
   void wait() const { cuda::wait(get()); }
 
  private:
-  std::unique_ptr<void, detail::cuda::destroy_stream> stream_;
+  detail::cuda::owned<cudaStream_t, cudaStreamDestroy> stream_;
 };
 
 /// A point on a stream of the current device.
@@ -199,10 +191,10 @@ class event {
     return e == cudaSuccess;
   }
   /// Work that is put on `s` from now on happens after it.
-  void hold_back(cudaStream_t s) const { check(cudaStreamWaitEvent(s, event_.get(), 0), "cudaStreamWaitEvent"); }
+  void make_wait(cudaStream_t s) const { check(cudaStreamWaitEvent(s, event_.get(), 0), "cudaStreamWaitEvent"); }
 
  private:
-  std::unique_ptr<void, detail::cuda::destroy_event> event_;
+  detail::cuda::owned<cudaEvent_t, cudaEventDestroy> event_;
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

@@ -60,7 +60,7 @@ class between_processes {
     edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);
   }
   void await_complete(std::byte* /*slot*/, int peer, std::size_t k, cudaStream_t stream) {
-    edge_of(peer).own[k].hold_back(stream);
+    edge_of(peer).own[k].make_wait(stream);
   }
 
   static bool kernels_reach_all() { return true; }   ///< the constructor has checked it
@@ -102,7 +102,7 @@ class between_processes {
       token = kolo::cuda::allocate(1);
       entry_of(rank_, rank_, 0).data = exported_.export_address(token.get(), 1);
     });
-    transport::everybody_is_here(w, communicator_name);
+    transport::small_barrier(w, communicator_name);
     const auto opened = shm::outcome_of([&] {
       for (int peer = 0; peer < w.size(); ++peer)
         if (peer != rank_) open_once(peer);

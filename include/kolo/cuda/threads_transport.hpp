@@ -43,7 +43,7 @@ class in_process {
     auto& written = *reinterpret_cast<done*>(slot);
     const done theirs = std::move(written);
     std::destroy_at(&written);
-    theirs->hold_back(stream);
+    theirs->make_wait(stream);
   }
 
   bool kernels_reach_all() const {

@@ -50,7 +50,7 @@ class work_stream {
       flush();
       copy_batch_->stream = stream;
     }
-    if (last_ && !is_used_) last_->hold_back(stream);
+    if (last_ && !is_used_) last_->make_wait(stream);
     is_used_ = true;
   }
   /// The stream, for more work; flushes the batch first.

@@ -79,15 +79,13 @@ inline const char* difference(const call_signature& a, const call_signature& b) 
 [[gnu::cold, gnu::noinline]] inline failure disagreement(const call_signature& first, int first_rank,
                                                          const call_signature& other, int other_rank,
                                                          const char* differs) {
-  failure f;
-  f.code = errc::mismatch;
-  f.rank = first_rank;
-  f.peer = other_rank;
-  f.sequence = first.sequence;
-  f.operation = std::string_view{first.collective};
-  f.text = core::text_of({differs, ": rank ", first_rank, " calls ", words_for(first, differs), "; rank ", other_rank,
-                          " calls ", words_for(other, differs)});
-  return f;
+  return {.code = errc::mismatch,
+          .rank = first_rank,
+          .peer = other_rank,
+          .sequence = first.sequence,
+          .operation = first.collective,
+          .text = core::text_of({differs, ": rank ", first_rank, " calls ", words_for(first, differs), "; rank ",
+                                 other_rank, " calls ", words_for(other, differs)})};
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -98,7 +98,7 @@ std::byte* token_of(engine<T>& e, std::byte* of_host);
 /// Collective: the node of each rank, exchanged over the transport, or over its host transport if its views are of a
 /// device. `mine`: this rank's.
 template <class T>
-std::vector<int> nodes_told_on_host(engine<T>& e, int mine);
+std::vector<int> allgather_nodes(engine<T>& e, int mine);
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
 

@@ -2,8 +2,10 @@
 // The operation that runs a call, by the driver that its transport and its schedule allow.
 #pragma once
 
+#include <kolo/execute/executor.hpp>
 #include <kolo/execute/messaging.hpp>
-#include <kolo/execute/native_run.hpp>
+#include <kolo/execute/operation.hpp>
+#include <kolo/execute/packed_views.hpp>
 #include <kolo/execute/rounds.hpp>
 #include <kolo/execute/stream.hpp>
 
@@ -14,6 +16,41 @@
 #include <variant>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
+
+/// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; a
+/// final step that the collective lacks (the division of a mean) is done here, in one pass over the result.
+template <MessageTransport T>
+class native_run {
+ public:
+  native_run(engine<T>& e, const collective_args& args, operation& o) : engine_{e}, args_{args}, operation_{o} {
+    asked_ = &views_.begin(engine_, args_);
+    args_.native(&engine_.transport, *asked_, &ticket_);
+  }
+  native_run(const native_run&) = delete;
+  native_run& operator=(const native_run&) = delete;
+
+  advanced go_on() {
+    operation_.now.peer = -1;
+    if (!engine_.transport.done(ticket_)) return advanced::stuck;
+    const memory& out = asked_->out;
+    const auto& transport = engine_.transport;
+    if (args_.compute.finishes && !args_.native_finishes && out.count > 0 && views_.writes(args_, transport.rank())) {
+      const source all{out.base, false};
+      executor_of(transport).combine(args_.compute, out.base, &all, 1, out.count, transport.size());
+    }
+    views_.end(engine_, args_);
+    if (args_.epilogue) args_.epilogue->apply(args_.epilogue->self, 0, args_.out.count);
+    return advanced::finished;
+  }
+
+ private:
+  engine<T>& engine_;
+  const collective_args& args_;
+  operation& operation_;
+  packed_views views_{};
+  const collective_args* asked_ = nullptr;  ///< the arguments of the collective
+  typename T::ticket ticket_{};
+};
 
 /// A transport that captures stream work: `repeat(captured, put)` calls put(), or replays the work captured from it.
 /// Its tickets are done at once; if `repeat` returns a ticket, it is waited for, and the transport's native operation
@@ -90,8 +127,8 @@ class collective_operation : public operation {
  protected:
   advanced go_on() {
     if (is_point_to_point()) [[unlikely]]
-      return go_on_with_own_scratch();
-    return go_on_here();
+      return advance_with_own_scratch();
+    return advance_now();
   }
 
  private:
@@ -108,18 +145,18 @@ class collective_operation : public operation {
   }
 
   /// Other operations progress beside it, so it has its own scratch.
-  advanced go_on_with_own_scratch() {
+  advanced advance_with_own_scratch() {
     const void* stream = nullptr;
     if constexpr (requires { options_.stream; }) stream = options_.stream;
     if (!scratch_ && !engine_.pairs->may_begin_on(stream)) return advanced::stuck;
     if (!scratch_) scratch_ = engine_.pairs->acquire_scratch(stream);
-    const scoped_scratch here{engine_.current_scratch, scratch_};
-    const auto a = go_on_here();
+    const core::set_while here{engine_.current_scratch, scratch_};
+    const auto a = advance_now();
     if (a == advanced::finished) engine_.pairs->release_scratch(std::exchange(scratch_, nullptr));
     return a;
   }
 
-  advanced go_on_here() {
+  advanced advance_now() {
     if (!has_begun_) {
       now.round = 0;
       if constexpr (TakesOptions<T>) engine_.transport.begin(options_);
@@ -130,7 +167,7 @@ class collective_operation : public operation {
       has_begun_ = true;
       if (is_point_to_point()) return advanced::moved;  // to the others, which post their messages
     }
-    return is_kept() ? is_repeated() : go_on_with_it();
+    return is_kept() ? is_repeated() : advance_driver();
   }
 
   void begin() {
@@ -144,9 +181,9 @@ class collective_operation : public operation {
     if constexpr (SlotTransport<T>) how_.template emplace<rounds_run<T>>(engine_, args_, *this);
   }
   template <std::size_t I = 1>
-  advanced go_on_with_it() {
+  advanced advance_driver() {
     if (auto* const run = std::get_if<I>(&how_)) return run->go_on();
-    if constexpr (I + 1 < std::variant_size_v<decltype(how_)>) return go_on_with_it<I + 1>();
+    if constexpr (I + 1 < std::variant_size_v<decltype(how_)>) return advance_driver<I + 1>();
     else return advanced::finished;
   }
 
@@ -158,10 +195,10 @@ class collective_operation : public operation {
     return advanced::finished;
   }
   void repeat() {
-    const scoped_scratch here{engine_.current_scratch, &captured_->own_scratch};
+    const core::set_while here{engine_.current_scratch, &captured_->own_scratch};
     const auto put = [this] {
       begin();
-      static_cast<void>(go_on_with_it());
+      static_cast<void>(advance_driver());
     };
     if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->captured, put);
     else engine_.transport.repeat(captured_->captured, put);

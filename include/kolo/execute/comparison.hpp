@@ -186,7 +186,7 @@ class comparison : public operation {
     if constexpr (SlotTransport<T>) {
       const auto has_gone_on = [&](const received_slot& a) { does_not_compare(a); };
       while (moved_ < bytes) {
-        const received_slot a = transport::peek_before_all_else(transport_, now.peer, has_gone_on);
+        const received_slot a = transport::peek_in_order(transport_, now.peer, has_gone_on);
         if (!a.data) return false;
         if (a.tag != tag() || a.bytes > bytes - moved_) does_not_compare(a);
         std::memcpy(to + moved_, a.data, a.bytes);

@@ -33,18 +33,6 @@
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-/// Sets a flag while it lives.
-class during {
- public:
-  explicit during(bool& it) : it_{it} { it_ = true; }
-  during(const during&) = delete;
-  during& operator=(const during&) = delete;
-  ~during() { it_ = false; }
-
- private:
-  bool& it_;
-};
-
 /// The part of a communicator that operations refer to: it stays in place when the communicator moves.
 template <class T>
 struct engine : transport::progress_client, failing<engine<T>> {
@@ -153,7 +141,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void enqueue_before(operation& c) {
     const auto before = history;
     enqueue(c);
-    if (c.is_point_to_point()) return pairs->take_number_back(c);
+    if (c.is_point_to_point()) return pairs->restore_number(c);
     --sequence;
     history = before;
   }
@@ -172,8 +160,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// Does all work up to and including `o` that needs no waiting.
   advanced advance(operation& o) {
     if (deferred && !o.finished) [[unlikely]]
-      mark_reported(), core::throw_again(std::exchange(deferred, nullptr));
-    const during at_work{is_advancing};
+      mark_reported(), core::rethrow(std::exchange(deferred, nullptr));
+    const core::set_while at_work{is_advancing, true};
     auto result = advanced::stuck;
     while (!o.finished) {
       if (oldest->is_point_to_point()) [[unlikely]] {
@@ -206,17 +194,17 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
 
   /// The operation that `o` waits for: itself, an earlier one with the same peer, or the oldest operation.
-  operation& in_the_way_of(operation& o) {
+  operation& blocker_of(operation& o) {
     if (!o.is_point_to_point() || !o.is_up) return *oldest;
     for (operation* i = oldest; i != &o; i = i->next)
-      if (share_a_direction(*i, o)) return in_the_way_of(*i);  // an exchange waits for both directions
+      if (share_a_direction(*i, o)) return blocker_of(*i);  // an exchange waits for both directions
     return o;
   }
   /// Calls f(p, s) with the wait that `o` depends on. If an earlier operation that `o` waits for has a longer timeout,
   /// the timeout of `o` applies, and starts anew with each such operation: while they all progress, a caller that waits
   /// for the last of them is not late.
   void with_deadline(operation& o, auto f) {
-    operation& turn = in_the_way_of(o);
+    operation& turn = blocker_of(o);
     const operation* const behind = o.now.timeout < turn.now.timeout ? &turn : nullptr;
     if (std::exchange(o.behind, behind) != behind) [[unlikely]]
       o.waiting = {};
@@ -239,7 +227,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// has stopped half-way and does not continue, even if another operation is waited for.
   auto guard(operation& o, auto&& work) {
     try {
-      const transport::in_call here{o.now};
+      const core::set_while here{transport::current_call, &o.now};
       return work();
     } catch (const error& e) {
       o.has_failed = true;
@@ -270,7 +258,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
           flight->wait(waiting, s);
           if (transport::progress_others(this) != transport::progress::moved && ++waiting.tests > polls_in_a_row)
             ::sched_yield();
-          const transport::in_call here{s};
+          const core::set_while here{transport::current_call, &s};
           reporting([&] { transport.check(waiting, s); });
         });
       return a == advanced::finished;
@@ -291,12 +279,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
 
   void wait_or_abandon(operation& o) {
-    try {
-      wait(o);
-    } catch (...) {
-      abandon(o);
-      throw;
-    }
+    core::undoing([&] { wait(o); }, [&] { abandon(o); });
   }
 
   /// A blocking call that does all of its work at once and bypasses the queue, which is empty: `work(operation)`.
@@ -311,7 +294,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
-    const transport::in_call here{s};
+    const core::set_while here{transport::current_call, &s};
     reporting([&] { transport::relax(transport, p, s, this); });
   }
 
@@ -327,7 +310,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
       return a == advanced::stuck ? transport::progress::stuck : transport::progress::moved;
     } catch (...) {
       e.deferred = std::current_exception();
-      error::is_got_over();
+      error::clear_thrown();
       if (const failure* f = e.transport.failed(); f && !had_reported) e.unreported->keep(&e, *f);
       e.has_reported = had_reported;
       return transport::progress::none;
@@ -336,7 +319,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
 
   /// Waits, then calls `behind`; throws nothing. Returns whether both succeeded. A failure not yet reported to the
   /// caller is reported by the next call, or by the launcher of this rank.
-  bool ends_well(operation& o, auto behind) noexcept {
+  bool wait_noexcept(operation& o, auto behind) noexcept {
     const bool had_reported = has_reported;
     try {
       if (!o.finished) wait(o);

@@ -35,10 +35,7 @@ struct failing {
   }
   [[gnu::cold, gnu::noinline]] void break_off(const operation& o, std::string_view text) {
     auto& transport = self().transport;
-    failure f;
-    f.code = errc::peer_failed;
-    f.rank = f.peer = transport.rank();
-    f.text = text;
+    failure f{.code = errc::peer_failed, .rank = transport.rank(), .peer = transport.rank(), .text = text};
     locate(f, o);
     fail(f);
   }
@@ -94,12 +91,7 @@ struct failing {
     if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
   }
   void reporting(auto work) {
-    try {
-      work();
-    } catch (...) {
-      mark_reported();
-      throw;
-    }
+    core::undoing(work, [&] { mark_reported(); });
   }
   [[noreturn, gnu::cold, gnu::noinline]] void throw_failure(const failure& f) {
     mark_reported();
@@ -109,12 +101,13 @@ struct failing {
   /// This rank rejects its caller's arguments. The others are notified, since they wait for it.
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* operation_name, const std::string& sentence) {
     auto& transport = self().transport;
-    failure f;
-    f.code = errc::invalid_argument;
-    f.rank = f.peer = transport.rank();
-    f.sequence = self().sequence + 1;
-    f.operation = std::string_view{operation_name};
-    f.text = sentence;
+    const int rank = transport.rank();
+    failure f{.code = errc::invalid_argument,
+              .rank = rank,
+              .peer = rank,
+              .sequence = self().sequence + 1,
+              .operation = operation_name,
+              .text = sentence};
     const error mine{f};
     f.code = errc::peer_failed;
     f.text = core::text_of({"refused its arguments, so the others cannot go on: ", sentence});

@@ -117,15 +117,13 @@ class mismatch_checker {
     else if (theirs != mine) core::append_words(text, {" calls it as its operation #", theirs});
     else text += " calls it with another count, type, operator, algorithm, root or optimizer, now or in a call before";
     if (!engine_.is_checked) text += transport::which_rank_is_wrong;
-    failure f;
-    f.code = errc::mismatch;
-    f.rank = transport().rank();
-    f.peer = peer;
-    f.round = now().round;
-    f.sequence = now().sequence;
-    f.operation = std::string_view{now().operation};
-    f.text = text;
-    throw error{transport().fail(f)};
+    throw error{transport().fail({.code = errc::mismatch,
+                                  .rank = transport().rank(),
+                                  .peer = peer,
+                                  .round = now().round,
+                                  .sequence = now().sequence,
+                                  .operation = now().operation,
+                                  .text = text})};
   }
 
   engine<T>& engine_;

@@ -50,7 +50,7 @@ template <class Memory>
 struct p2p_state {
   virtual ~p2p_state() = default;
   virtual std::uint64_t number(const operation& o, int size) = 0;
-  virtual void take_number_back(const operation& o) = 0;
+  virtual void restore_number(const operation& o) = 0;
   virtual void begin_pass() = 0;
   virtual bool take(const operation& o) = 0;
   virtual bool may_begin_on(const void* stream) const = 0;
@@ -86,7 +86,7 @@ class pairs final : public p2p_state<Memory> {
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
   }
   /// The next operation gets the same number.
-  void take_number_back(const operation& o) override {
+  void restore_number(const operation& o) override {
     const auto k = o.summary.what();
     if (k != kind::receive) --at(to_, o).number;
     if (k != kind::send) --at(from_, o).number;
@@ -97,24 +97,25 @@ class pairs final : public p2p_state<Memory> {
   bool take(const operation& o) override {
     const auto k = o.summary.what();
     auto &to = at(to_, o), &from = at(from_, o);
-    const bool is_free = (k == kind::receive || to.taken_in != pass_) && (k == kind::send || from.taken_in != pass_);
-    if (k != kind::receive) to.taken_in = pass_;
-    if (k != kind::send) from.taken_in = pass_;
+    const bool is_free =
+        (k == kind::receive || to.claimed_in != pass_) && (k == kind::send || from.claimed_in != pass_);
+    if (k != kind::receive) to.claimed_in = pass_;
+    if (k != kind::send) from.claimed_in = pass_;
     return is_free;
   }
 
   /// Operations in flight at the same time use one stream. (Null if the transport has none.)
-  bool may_begin_on(const void* stream) const override { return under_way_ == 0 || stream == stream_; }
+  bool may_begin_on(const void* stream) const override { return in_flight_ == 0 || stream == stream_; }
 
   /// The scratch of an operation until it is put back. A failed operation keeps it: the transport may still write
   /// there.
   scratch<Memory>* acquire_scratch(const void* stream) override {
     stream_ = stream;
-    ++under_way_;
+    ++in_flight_;
     return scratch_pool_.take();
   }
   void release_scratch(scratch<Memory>* s) override {
-    --under_way_;
+    --in_flight_;
     scratch_pool_.put_back(s);
   }
   void abandon() override {
@@ -124,7 +125,7 @@ class pairs final : public p2p_state<Memory> {
 
  private:
   struct direction {
-    std::uint64_t number = 0, taken_in = 0;
+    std::uint64_t number = 0, claimed_in = 0;
   };
   static direction& at(std::vector<direction>& all, const operation& o) {
     return all[static_cast<std::size_t>(o.peer)];
@@ -133,7 +134,7 @@ class pairs final : public p2p_state<Memory> {
   std::vector<direction> to_{}, from_{};
   std::uint64_t pass_ = 0;
   const void* stream_ = nullptr;
-  int under_way_ = 0;
+  int in_flight_ = 0;
   object_pool<scratch<Memory>> scratch_pool_{};
 };
 

@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 ///
 /// * stream, or rounds: the schedule (`classify`), and whether the operator has a wire type of its own
 /// * exchange, or slot: the pattern and the pair's two lengths (`is_exchange`)
-/// * board: the collective, its algorithm and the length of a block, which all ranks know (`goes_on_board`); or slots
+/// * board: the collective, its algorithm and the length of a block, which all ranks know (`uses_board`); or slots
 ///   after all: the sender, which posts an empty piece there (`piece_protocols::post`); if all ranks post, they decide
 ///   together, after each has read all posts (`stream_run::end_posts`)
 /// * spare buffer, reference, or slot: the sender; the piece specifies it, and the place of the reply
@@ -34,16 +34,16 @@ constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, s
 }
 
 /// Whether data for all other ranks goes on the sender's board whatever its length.
-constexpr bool goes_on_board(kind k, pattern p, int size) {
+constexpr bool uses_board(kind k, pattern p, int size) {
   return k == kind::broadcast && p == pattern::one_way && size > core::few_ranks;
 }
 /// The same for a given length: if every rank sends to all others, its part of an allgather of any length, and other
 /// data up to what the board holds at once.
-constexpr bool goes_on_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
+constexpr bool uses_board(const collective_args& args, pattern p, int size, std::size_t board_bytes) {
   const auto k = args.collective;
   const auto bytes = args.count * args.compute.element_bytes;
   if (args.receive_counts || (bytes == 0 && !args.send_counts)) return false;
-  if (p == pattern::one_way) return goes_on_board(k, p, size) || (k == kind::broadcast && bytes <= board_bytes);
+  if (p == pattern::one_way) return uses_board(k, p, size) || (k == kind::broadcast && bytes <= board_bytes);
   return p == pattern::exchange && size > core::few_ranks &&
          (k == kind::allgather || ((k == kind::allreduce || k == kind::barrier) && bytes <= board_bytes));
 }
@@ -77,7 +77,7 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
   return true;
 }
 
-[[gnu::cold, gnu::noinline]] inline bool goes_there_and_back(const schedule_ref& s, kind k, int rank, int size) {
+[[gnu::cold, gnu::noinline]] inline bool is_round_trip(const schedule_ref& s, kind k, int rank, int size) {
   const simple_round first{s.at(s.self, rank, size, 0), rank, k}, second{s.at(s.self, rank, size, 1), rank, k};
   const transfer &there = first.main, &back = second.main;
   const int peers = there.to.count;
@@ -105,7 +105,7 @@ inline bool same_blocks(const block_range& a, const block_range& b, int peers, c
   auto found = s.rounds == 1 ? pattern::exchange : pattern::there_and_back;
   for (int rank = 0; rank < size; ++rank) {
     if (s.rounds == 2) {
-      if (k != kind::allreduce || !goes_there_and_back(s, k, rank, size)) return pattern::rounds;
+      if (k != kind::allreduce || !is_round_trip(s, k, rank, size)) return pattern::rounds;
     } else {
       const simple_round only{s.at(s.self, rank, size, 0), rank, k};
       if (!only.is_simple || !comes_home(only.main, s, k, rank, size) || !comes_home(only.local, s, k, rank, size))

@@ -30,7 +30,7 @@ class piece_protocols : protected mismatch_checker<T> {
   piece_protocols(engine<T>& e, const collective_args& args, operation& o)
       : mismatch_checker<T>{e, args, o},
         exchanges_{args.runs_as == pattern::exchange},
-        comes_back_{args.runs_as == pattern::there_and_back} {}
+        is_round_trip_{args.runs_as == pattern::there_and_back} {}
 
   using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
       mismatch_checker<T>::engine_;
@@ -76,15 +76,15 @@ class piece_protocols : protected mismatch_checker<T> {
     const auto bytes = n * element_bytes();
     const bool is_remote = this->may_be_remote(bytes);
     constexpr std::size_t short_piece = 96;  // which may lie in a line
-    auto* to = is_remote || (comes_back_ && bytes > short_piece) ? transport().reserve(l.peer)
-                                                                 : transport().reserve(l.peer, bytes);
+    auto* to = is_remote || (is_round_trip_ && bytes > short_piece) ? transport().reserve(l.peer)
+                                                                    : transport().reserve(l.peer, bytes);
     if (!to) return false;
     indirect where;
     if (is_remote) {
       begin_lending();
-      if (comes_back_) where.back = remote_ref_of(l.lent_reply, l, l.reply, n);
+      if (is_round_trip_) where.back = remote_ref_of(l.lent_reply, l, l.reply, n);
       // In place, this rank's result would overwrite the input before it is read, unless the peers reply to it anyway.
-      if (!in_place_ || !combines() || comes_back_) where.from = remote_ref_of(l.lent_source, l, l.at, n);
+      if (!in_place_ || !combines() || is_round_trip_) where.from = remote_ref_of(l.lent_source, l, l.at, n);
     }
     if (where.from.length == 0) {
       if (const auto* theirs = exchanged_for(l)) {
@@ -94,7 +94,7 @@ class piece_protocols : protected mismatch_checker<T> {
         if (spare) to = spare;
       }
       const auto first = part(l.at, l.moved);
-      if (comes_back_ || where.is_spare) pack(first, n, to);
+      if (is_round_trip_ || where.is_spare) pack(first, n, to);
       else transport().one_way(l.peer)(bytes, [&](bool past_cache) { pack(first, n, to, past_cache); });
     }
     l.refers |= where.from.length != 0 || where.back.length != 0;
@@ -165,7 +165,7 @@ class piece_protocols : protected mismatch_checker<T> {
   peer_stream *out_ = nullptr, *in_ = nullptr;  ///< one per peer; `in_` is one in all if it combines
   std::size_t pieces_ = 1, piece_length_ = 1;   ///< of the longest stream; in elements
   std::size_t posts_ended_ = 0;                 ///< of posts made by all ranks
-  bool exchanges_, comes_back_, in_place_ = false, is_on_board_ = false;
+  bool exchanges_, is_round_trip_, in_place_ = false, is_on_board_ = false;
 
  private:
   /// The peer's stream, if it sends at least one piece more than this stream has sent; else null. Independent of the

@@ -93,19 +93,4 @@ struct scratch {
   }
 };
 
-/// Makes a scratch the current one while it lives.
-template <class Memory>
-class scoped_scratch {
- public:
-  scoped_scratch(scratch<Memory>*& in_use, scratch<Memory>* now)
-      : in_use_{in_use}, before_{std::exchange(in_use, now)} {}
-  scoped_scratch(const scoped_scratch&) = delete;
-  scoped_scratch& operator=(const scoped_scratch&) = delete;
-  ~scoped_scratch() { in_use_ = before_; }
-
- private:
-  scratch<Memory>*& in_use_;
-  scratch<Memory>* before_;
-};
-
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -145,7 +145,7 @@ template <Transport T>
   const pattern found = may ? pattern_of(args, t.size()) : pattern::rounds;
   small_call_planner{args, t.rank(), t.size(), exchange_bytes, found, plan};
   if constexpr (HasBoard<T>)
-    if (plan.is_usable && goes_on_board(args, found, t.size(), t.board_bytes()))
+    if (plan.is_usable && uses_board(args, found, t.size(), t.board_bytes()))
       plan.uses = small_call_plan::protocol::board;
   if constexpr (SharedMemoryTransport<T>)
     plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
@@ -228,7 +228,7 @@ class small_call_run {
   }
 
   /// Used in an error.
-  operation& its_operation() { return waiting().its; }
+  operation& own_operation() { return waiting().its; }
 
  private:
   using peer_stream = small_call_plan::peer_stream;
@@ -370,9 +370,9 @@ void run_small_call(engine<T>& e, const collective_args& args, const small_call_
     if constexpr (TakesOptions<T>) e.transport.begin(options);
     run.run();
   } catch (const error& thrown) {
-    e.break_by(run.its_operation(), thrown);
+    e.break_by(run.own_operation(), thrown);
   } catch (...) {
-    e.break_by_exception(run.its_operation());
+    e.break_by_exception(run.own_operation());
     throw;
   }
   e.flight->end(sequence, plan.summary);

@@ -76,11 +76,11 @@ class stream_run : piece_protocols<T>, layout {
   using protocols::exchange, protocols::put, protocols::post, protocols::poll, protocols::take, protocols::confirm,
       protocols::release, protocols::end_lending;
   using protocols::transfer_, protocols::out_, protocols::in_, protocols::pieces_, protocols::exchanges_,
-      protocols::comes_back_, protocols::in_place_, protocols::is_on_board_, protocols::posts_ended_;
+      protocols::is_round_trip_, protocols::in_place_, protocols::is_on_board_, protocols::posts_ended_;
   using protocols::transport, protocols::now, protocols::args_, protocols::engine_;
   using typename protocols::peer_stream;
 
-  std::size_t piece_bytes() { return comes_back_ ? transport().round_trip_bytes() : transport().slot_bytes(); }
+  std::size_t piece_bytes() { return is_round_trip_ ? transport().round_trip_bytes() : transport().slot_bytes(); }
 
   /// Whether no cache holds the vector together with the peers' copies of it.
   bool is_long() const {
@@ -94,14 +94,14 @@ class stream_run : piece_protocols<T>, layout {
   void plan_streams() {
     const transfer& t = transfer_;
     in_place_ = args_.in.find || args_.out.find || !view::are_disjoint(args_.in, args_.out);
-    const bool reads_first = in_place_ && comes_back_;
+    const bool reads_first = in_place_ && is_round_trip_;
     past_cache_ = is_long() && !reads_first && (!exchanges_ || !fits_in_cache(args_.in, args_.out));
     for (int i = 0; i < t.to.count; ++i) {
       const int b = block_of(t.send, 0, i);
       out_[i] = {.peer = real(t.to.at(i, size())),
                  .count = whole(b).count,
                  .at = input_of(b, 0),
-                 .reply = comes_back_ ? destination(b, 0) : element_position{}};
+                 .reply = is_round_trip_ ? destination(b, 0) : element_position{}};
     }
     for (int i = 0; i < (combines() ? 1 : t.from.count); ++i) {
       const int b = block_of(t.receive, 0, i);
@@ -110,7 +110,7 @@ class stream_run : piece_protocols<T>, layout {
     }
     if (combines())
       for (int i = 1; i < t.from.count; ++i) (in_[i] = in_[0]).peer = real(t.from.at(i, size()));
-    if constexpr (HasBoard<T>) is_on_board_ = goes_on_board(args_, args_.runs_as, size(), transport().board_bytes());
+    if constexpr (HasBoard<T>) is_on_board_ = uses_board(args_, args_.runs_as, size(), transport().board_bytes());
     if (!exchanges_ || is_on_board_) return;
     for (int i = 0; i < t.to.count; ++i)
       out_[i].is_exchange = in_[i].is_exchange =
@@ -126,7 +126,7 @@ class stream_run : piece_protocols<T>, layout {
       if (l.moved == pieces_) continue;
       if (const auto n = elements(l, l.moved); n == 0) l.moved = pieces_;
       else if (l.is_exchange) exchange(l, n);
-      else if ((comes_back_ && l.moved - l.replied == may_be_under_way(l)) || !put(l, n))
+      else if ((is_round_trip_ && l.moved - l.replied == max_in_flight(l)) || !put(l, n))
         now().peer = l.peer, done = false;
       else some = true, done &= ++l.moved == pieces_;
     }
@@ -134,7 +134,7 @@ class stream_run : piece_protocols<T>, layout {
   }
 
   /// The number of pieces to that peer whose replies may be outstanding. References take no space in a slot.
-  std::size_t may_be_under_way(const peer_stream& l) {
+  std::size_t max_in_flight(const peer_stream& l) {
     return l.refers ? transport().slots() : transport().round_trip_slots();
   }
 
@@ -175,13 +175,8 @@ class stream_run : piece_protocols<T>, layout {
   }
 
   /// f() works on claimed pieces. No rank keeps a claim for longer: the owners may wait for them.
-  void while_taken(auto f) {
-    try {
-      f();
-    } catch (...) {
-      unclaim();
-      throw;
-    }
+  void while_claimed(auto f) {
+    core::undoing(f, [&] { unclaim(); });
   }
 
   bool replace_some(bool& done) {
@@ -203,7 +198,7 @@ class stream_run : piece_protocols<T>, layout {
         done = false;
         continue;
       }
-      while_taken([&] {
+      while_claimed([&] {
         unpack(a.data, part(l.at, l.moved), n);
         confirm(l);
       });
@@ -227,20 +222,20 @@ class stream_run : piece_protocols<T>, layout {
     const auto n = elements(all, all.moved);
     if (n == 0) return all.moved = pieces_, false;
     const bool others_done = std::exchange(done, false);
-    for (int i = 0; in_place_ && !comes_back_ && i < transfer_.to.count; ++i)
+    for (int i = 0; in_place_ && !is_round_trip_ && i < transfer_.to.count; ++i)
       if (out_[i].moved <= all.moved) return false;  // it would overwrite unsent input
     for (int i = 0; i < transfer_.from.count; ++i)
       if (!poll(in_[i], n).data) return false;
-    bool all_there = true;
+    bool all_arrived = true;
     arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) {
       const received_slot a = take(in_[i], n);
-      all_there = all_there && a.data;
+      all_arrived = all_arrived && a.data;
       replies_[i] = a.back;
       return a.data;
     });
-    if (!all_there) return unclaim(), false;  // a rank has failed
-    while_taken([&] {
-      combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, comes_back_ ? replies_ : nullptr,
+    if (!all_arrived) return unclaim(), false;  // a rank has failed
+    while_claimed([&] {
+      combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, is_round_trip_ ? replies_ : nullptr,
                    past_cache_}
           .run(part(all.at, all.moved), part(own_, all.moved), n, [this] {
             if (const failure* f = transport().failed()) throw error{*f};
@@ -259,13 +254,13 @@ class stream_run : piece_protocols<T>, layout {
     for (int i = 0; i < transfer_.to.count; ++i) {
       auto& l = out_[i];
       const auto sent = std::min(l.moved, (l.count + piece_elements_ - 1) / piece_elements_);
-      if (l.replied == sent || (!comes_back_ && !l.refers)) continue;
+      if (l.replied == sent || (!is_round_trip_ && !l.refers)) continue;
       const auto* const reply = transport().returned(l.peer, l.first + l.replied);
       if (!reply) {
         if (std::exchange(done, false)) now().peer = l.peer;  // else an earlier peer is awaited first, which may be why
         continue;
       }
-      if (comes_back_ && !protocols::is_replied_indirectly(l))
+      if (is_round_trip_ && !protocols::is_replied_indirectly(l))
         unpack(reply, part(l.reply, l.replied), elements(l, l.replied));
       some = true;
       done &= ++l.replied == sent && l.moved == pieces_;

@@ -85,7 +85,7 @@ template <class T>
   if constexpr (select::HasNative<T>) {
     if (is_native) {
       args.native = traits.native;
-      args.native_finishes = select::native_finishes<T>;
+      args.native_finishes = select::NativeFinishes<T>;
       if constexpr (requires { native_of<T>::refusal(args, 0, 1); })
         if (const char* const why = native_of<T>::refusal(args, e.transport.rank(), size))
           e.refuse(args.operation(), why);
@@ -158,7 +158,7 @@ std::byte* token_of(engine<T>& e, std::byte* of_host) {
 }
 
 template <class T>
-std::vector<int> nodes_told_on_host(engine<T>& e, int mine) {
+std::vector<int> allgather_nodes(engine<T>& e, int mine) {
   e.finish_all();
   if constexpr (NodeAware<T>) {
     return e.transport.nodes();

@@ -71,18 +71,18 @@ communicator<T> communicator<T>::shrink(const options& o) {
   engine_->take_over();
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
-  auto& went_on = engine_->unreported->went_on;
-  const bool had_gone_on = went_on.exchange(false);
+  auto& recovered = engine_->unreported->recovered;
+  const bool had_recovered = recovered.exchange(false);
   engine_->mark_reported();
   engine_->flight->fail();
   try {
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout)
                                                                       : transport().timeout())};
     hand_down(rest);
-    went_on = true;
+    recovered = true;
     return rest;
   } catch (const error& e) {
-    if (e.code() == errc::invalid_argument) went_on = had_gone_on;  // it was rejected, and the state before holds
+    if (e.code() == errc::invalid_argument) recovered = had_recovered;  // it was rejected, and the state before holds
     throw;
   }
 }
@@ -120,7 +120,7 @@ void communicator<T>::begin_with(choices&& known) {
 
 template <class T>
 void communicator<T>::hand_down(communicator& part) const {
-  error::is_got_over();
+  error::clear_thrown();
   part.engine_->unreported = engine_->unreported;
   if (engine_->named) part.engine_->named = std::make_unique<const tuning>(*engine_->named);
 }

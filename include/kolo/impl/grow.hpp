@@ -63,7 +63,7 @@ class welcoming {
   /// the fault, or nothing.
   std::optional<reply> collect(auto check) {
     const auto started = rendezvous_clock::now();
-    server_.emplace(meet_at(
+    server_.emplace(rendezvous_at(
         options_, started,
         [&](os::descriptor listener) {
           return rendezvous_server{options_, std::move(listener), started};

@@ -39,7 +39,7 @@
                                                    const kolo::detail::execute::options_of<T>::type&,                  \
                                                    const kolo::detail::execute::call_types&, kolo::call_site);         \
   TEMPLATE std::byte* kolo::detail::execute::token_of<T>(kolo::detail::execute::engine<T>&, std::byte*);               \
-  TEMPLATE std::vector<int> kolo::detail::execute::nodes_told_on_host<T>(kolo::detail::execute::engine<T>&, int);      \
+  TEMPLATE std::vector<int> kolo::detail::execute::allgather_nodes<T>(kolo::detail::execute::engine<T>&, int);         \
   TEMPLATE kolo::detail::shm::resource_pointer kolo::detail::shm::heap_under<T>(kolo::detail::execute::engine<T>&);    \
   TEMPLATE std::span<const kolo::detail::select::candidate> kolo::detail::select::candidates_of_one_tree<T>(           \
       const kolo::detail::select::selection_query&);                                                                   \

@@ -73,7 +73,7 @@ struct launching {
     Comm comm{memory, region, shape, rank};
     const auto unreported = comm.engine()->unreported;
     const int status = call(f, comm);
-    if (unreported->went_on) survivor(rank).get()[rank] = std::byte{1};
+    if (unreported->recovered) survivor(rank).get()[rank] = std::byte{1};
     if (status == 0) unreported->throw_if_any();
     return status;
   }
@@ -108,7 +108,7 @@ Comm world(const options& o) {
     throw error{errc::invalid_argument, "shm::world reaches one host, and " + me.launcher + " started " +
                                             std::to_string(me.size) + " ranks, of which " +
                                             std::to_string(me.local_size) + " on this one"};
-  auto& count = detail::launch::meetings_so_far;
+  auto& count = detail::launch::rendezvous_count;
   auto name = me.size == 1 ? std::string{} : detail::launch::job_name(me) + '/' + std::to_string(count);
   return Comm{detail::launch::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout,
                                                                   detail::launch::strangers, &count)};

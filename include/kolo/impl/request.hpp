@@ -30,12 +30,7 @@ struct pending_call {
     call->begin(), has_ended = false;
     if (before) before->restart(), e->enqueue_before(*before);
     if (pair_before) pair_before->restart(), e->enqueue_before(pair_before->first());
-    try {
-      e->enqueue(run);
-    } catch (...) {
-      abandon_before();
-      throw;
-    }
+    core::undoing([&] { e->enqueue(run); }, [&] { abandon_before(); });
   }
   /// Ends the call once it has finished; only the first call has an effect.
   void end() {
@@ -113,7 +108,7 @@ request<T>::~request() {
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
     e.fail(f);
-  } else if (e.ends_well(o, [this] { state_->end(); })) {
+  } else if (e.wait_noexcept(o, [this] { state_->end(); })) {
     return;
   }
   state_->abandon();
@@ -178,13 +173,7 @@ void plan<T>::run() {
   auto& call = detail::execute::held(state_);
   call.run.restart();
   call.enqueue();
-  try {
-    call.e->wait(call.run);
-    call.end();
-  } catch (...) {
-    call.abandon();
-    throw;
-  }
+  detail::core::undoing([&] { call.e->wait(call.run), call.end(); }, [&] { call.abandon(); });
 }
 
 }  // namespace kolo::inline KOLO_ABI

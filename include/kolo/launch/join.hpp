@@ -94,7 +94,7 @@ shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_opti
                               .terms = terms_of(o.slot_bytes, o.checked),
                               .is_growing = true};
   for (;;) {
-    auto a = meet_at(
+    auto a = rendezvous_at(
         me, started, [](os::descriptor) { return admission{}; }, [](admission met) { return met; });
     auto offer = offered_region<Memory>::taken(a);
     if (!offer) continue;  // they have continued without it

@@ -123,7 +123,7 @@ class rendezvous_server {
     int rank = -1;  // no hello yet
     std::int32_t pid = 0;
   };
-  static constexpr std::chrono::seconds time_to_tell{1};  // in which late ranks can still get the fault
+  static constexpr std::chrono::seconds notify_time{1};  // in which late ranks can still get the fault
   static constexpr int most_at_once =
       64;  // connections may come without end; known ones and the deadline are checked in between
 
@@ -233,7 +233,7 @@ class rendezvous_server {
   void blame(errc code, int peer, const std::string& text) {
     if (fault_) return;
     fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
-    deadline_ = std::min(deadline_, rendezvous_clock::now() + time_to_tell);
+    deadline_ = std::min(deadline_, rendezvous_clock::now() + notify_time);
     for (const connection& g : guests_) {
       if (g.rank >= 0 && !(options_.is_growing && code == errc::timeout)) send_reply(g.socket.get(), *fault_);
     }
@@ -306,8 +306,8 @@ std::optional<admission> try_further_places(const rendezvous_options& i, rendezv
 /// This rank's part in the rendezvous of that name. Rank 0 takes the place and calls `host(listener)`; any other rank
 /// finds it, and calls `join(admission)`. `check` is called meanwhile: its exception ends the rendezvous.
 template <class Host, class Join, class Check = decltype(strangers)>
-auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
-             Check check = strangers) -> decltype(host(os::descriptor{})) {
+auto rendezvous_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
+                   Check check = strangers) -> decltype(host(os::descriptor{})) {
   const auto give_up = [&](errc code, const std::string& text) {
     return error{reply{.code = code, .peer = i.is_growing ? -1 : 0, .text = std::string_view{text}}.as_failure(
         i.rank, rendezvous_clock::now() - started)};
@@ -348,7 +348,7 @@ auto meet_at(const rendezvous_options& i, rendezvous_clock::time_point started, 
 template <class Prepare, class Check = decltype(strangers)>
 rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Check check = strangers) {
   const auto started = rendezvous_clock::now();
-  return meet_at(
+  return rendezvous_at(
       i, started,
       [&](os::descriptor listener) {
         return rendezvous_server{i, std::move(listener), started}.receive(prepare, check);
@@ -361,6 +361,6 @@ rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Che
 
 /// Number of rendezvous completed in this process. A failed one is not counted, so a retry uses the same name. All
 /// ranks have the same count, unless one failed locally (out of memory or descriptors) after the others succeeded.
-inline std::atomic<unsigned> meetings_so_far{0};
+inline std::atomic<unsigned> rendezvous_count{0};
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

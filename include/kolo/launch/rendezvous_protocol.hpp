@@ -91,14 +91,8 @@ struct reply {
   fixed_text<256> text{};
 
   failure as_failure(int rank, std::chrono::nanoseconds waited) const {
-    failure f;
-    f.code = code;
-    f.rank = rank;
-    f.peer = peer;
-    f.waited_ns = waited.count();
-    f.operation = std::string_view{"rendezvous"};
-    f.text = text;
-    return f;
+    return {
+        .code = code, .rank = rank, .peer = peer, .waited_ns = waited.count(), .operation = "rendezvous", .text = text};
   }
 };
 

@@ -158,8 +158,8 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
 }
 
 /// Writes one line per failed rank to standard error, first cause first. Returns the exit status of that first cause,
-/// or 0 if none failed, or if the others `went_on` without those that did.
-[[gnu::cold, gnu::noinline]] inline int report_failures(const core::dynarray<child_process>& children, bool went_on) {
+/// or 0 if none failed, or if the others `recovered` without those that did.
+[[gnu::cold, gnu::noinline]] inline int report_failures(const core::dynarray<child_process>& children, bool recovered) {
   const core::dynarray<int> failed(children.size());
   std::size_t count = 0;
   for (std::size_t r = 0; r < children.size(); ++r)
@@ -173,21 +173,21 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
     for (std::size_t k = i; k > 0 && is_before(failed[k], failed[k - 1]); --k) std::swap(failed[k], failed[k - 1]);
   for (std::size_t i = 0; i < count; ++i)
     std::fputs(failure_line(children[static_cast<std::size_t>(failed[i])], failed[i]).c_str(), stderr);
-  return count == 0 || went_on ? 0 : exit_status(children[static_cast<std::size_t>(failed[0])]);
+  return count == 0 || recovered ? 0 : exit_status(children[static_cast<std::size_t>(failed[0])]);
 }
 
 /// Runs body(context, r) for r = 0 ... ranks - 1, at least one, each in a process of its own, and waits for all.
 ///
 /// Returns 0 if every body returned 0; otherwise writes one line per failed rank to standard error, and returns the
 /// first one's exit status: what its body returned, 1 for an exception, 128 + n for signal n. on_death(context, r) is
-/// called, here, as soon as rank r has ended in any other way than by returning. went_on(context, r) is called at the
+/// called, here, as soon as rank r has ended in any other way than by returning. recovered(context, r) is called at the
 /// end for each rank whose body returned: if it is true for all whose body returned 0, and there is one, and for no
 /// other, the result is 0: they have continued without the ranks that failed. The ranks end with the calling thread,
 /// however that ends.
 /// Errors  invalid_argument: other threads run (see other_threads.hpp); out_of_resources.
 [[gnu::cold, gnu::noinline]] inline int spawn(
     int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
-    bool (*went_on)(void*, int) = [](void*, int) { return false; }) {
+    bool (*recovered)(void*, int) = [](void*, int) { return false; }) {
   os::be_the_only_thread("launch");
   const auto count = static_cast<std::size_t>(ranks);
   const auto shared = shm::map_pages(shm::whole_pages(count * sizeof(exit_report)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -220,15 +220,15 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
     if (running == 0) break;
     await_some_end(all.children);
   }
-  int well = 0, gone_on = 0;
+  int well = 0, recovered_count = 0;
   bool one_objects = false;  // a rank that has gone on as well, and reports a failure
   for (int r = 0; r < ranks; ++r) {
     const child_process& c = all.children[static_cast<std::size_t>(r)];
-    const bool goes_on = !c.abnormal() && went_on(context, r);
+    const bool goes_on = !c.abnormal() && recovered(context, r);
     if (c.failed()) one_objects |= goes_on;
-    else ++well, gone_on += goes_on ? 1 : 0;
+    else ++well, recovered_count += goes_on ? 1 : 0;
   }
-  return report_failures(all.children, well > 0 && gone_on == well && !one_objects);
+  return report_failures(all.children, well > 0 && recovered_count == well && !one_objects);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

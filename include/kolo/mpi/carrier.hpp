@@ -122,11 +122,11 @@ class carrier {
     word = is_free ? word | bit(number) : word & ~bit(number);
     return was_free != is_free;
   }
-  offered free_numbers(bool says_where) {
+  offered free_numbers(bool proposes_start) {
     const std::scoped_lock lock{mutex_};
     offered o;
     std::copy(free_.begin(), free_.end(), o.begin());
-    o.back() = says_where ? static_cast<std::uint64_t>(next_++ % (1 << bits_)) : ~std::uint64_t{0};
+    o.back() = proposes_start ? static_cast<std::uint64_t>(next_++ % (1 << bits_)) : ~std::uint64_t{0};
     return o;
   }
   int first_of(const offered& free, int from) const {

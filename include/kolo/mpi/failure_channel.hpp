@@ -64,7 +64,7 @@ class failure_channel {
   }
 
   /// Does not notify the other ranks: MPI is finalized.
-  void fail_alone(const failure& f) {
+  void fail_locally(const failure& f) {
     if (!first_) first_ = f;
   }
 
@@ -101,7 +101,7 @@ class failure_channel {
   };
   struct pending_send {
     statement what;
-    std::vector<MPI_Request> under_way;
+    std::vector<MPI_Request> in_flight;
   };
   struct proposal_of {
     int rank;
@@ -166,12 +166,12 @@ class failure_channel {
       MPI_Request request = MPI_REQUEST_NULL;
       const int comm_rank = comm_ranks_.empty() ? r : comm_ranks_[static_cast<std::size_t>(r)];
       if (r != rank_ && MPI_Isend(&l.what, sizeof s, MPI_BYTE, comm_rank, tag_, comm_.get(), &request) == MPI_SUCCESS)
-        l.under_way.push_back(request);
+        l.in_flight.push_back(request);
     }
   }
   static bool has_left(pending_send& l) {
     int all = 0;
-    return MPI_Testall(static_cast<int>(l.under_way.size()), l.under_way.data(), &all, MPI_STATUSES_IGNORE) ==
+    return MPI_Testall(static_cast<int>(l.in_flight.size()), l.in_flight.data(), &all, MPI_STATUSES_IGNORE) ==
                MPI_SUCCESS &&
            all != 0;
   }

@@ -30,12 +30,10 @@ inline void check(int code, const char* function, int rank = -1, int peer = -1) 
   if (code == MPI_SUCCESS) return;
   int kind = MPI_ERR_OTHER;
   MPI_Error_class(code, &kind);
-  failure f;
-  f.code = kind == MPI_ERR_TRUNCATE ? errc::mismatch : errc::system;
-  f.rank = rank;
-  f.peer = peer;
-  f.text = std::string{function} + ": " + words_of(code);
-  throw error{f};
+  throw error{failure{.code = kind == MPI_ERR_TRUNCATE ? errc::mismatch : errc::system,
+                      .rank = rank,
+                      .peer = peer,
+                      .text = std::string{function} + ": " + words_of(code)}};
 }
 
 /// The process whose MPI is watched for its end; 0: none is yet.

@@ -63,7 +63,7 @@ class requests {
       if (e.number != 0 && e.what == role::incoming) MPI_Cancel(&e.request);
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
-      const auto left = under_way();
+      const auto left = in_flight();
       const auto waited = std::chrono::steady_clock::now() - begin;
       if ((left.writers == 0 || waited > writers_within) && (left.readers == 0 || waited > readers_within))
         return left.writers;
@@ -71,7 +71,7 @@ class requests {
     }
   }
   /// How many requests may still write to their memory.
-  std::size_t writers() { return under_way().writers; }
+  std::size_t writers() { return in_flight().writers; }
 
  private:
   struct entry {
@@ -85,7 +85,7 @@ class requests {
   struct users {
     std::size_t writers = 0, readers = 0;
   };
-  users under_way() {
+  users in_flight() {
     users left;
     for (std::uint32_t index = 0; index < all_.size(); ++index) {
       auto& e = all_[index];
@@ -112,13 +112,11 @@ class requests {
     MPI_Count arrived = 0;
     MPI_Get_elements_x(&status, MPI_BYTE, &arrived);
     if (arrived == static_cast<MPI_Count>(e.bytes)) return;
-    failure f;
-    f.code = errc::mismatch;
-    f.rank = rank;
-    f.peer = e.peer;
-    f.text = "rank " + std::to_string(f.peer) + " sent " + std::to_string(arrived) + " bytes, where " +
-             std::to_string(e.bytes) + " were expected";
-    throw error{f};
+    throw error{failure{.code = errc::mismatch,
+                        .rank = rank,
+                        .peer = e.peer,
+                        .text = "rank " + std::to_string(e.peer) + " sent " + std::to_string(arrived) +
+                                " bytes, where " + std::to_string(e.bytes) + " were expected"}};
   }
 
   std::deque<entry> all_;  // MPI may keep addresses: entries stay where they are

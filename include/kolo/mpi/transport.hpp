@@ -118,7 +118,7 @@ class transport {
   const failure* failed() const { return failures_.failed(); }
   const failure& fail(const failure& f) {
     const failure named = detail::transport::with_peer_identity(*this, f);
-    if (detail::mpi::is_over()) failures_.fail_alone(named);
+    if (detail::mpi::is_over()) failures_.fail_locally(named);
     else failures_.fail(named);
     cancel_all();
     return *failures_.failed();
@@ -162,7 +162,7 @@ class transport {
 
   void begin(const options&) {
     if (++begun_ % 32 == 0) throw_if_failed();
-    else throw_if_over();
+    else throw_if_finalized();
   }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
@@ -187,7 +187,7 @@ class transport {
   /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory
   /// stays MPI's.
   ticket collective(const char* function, auto start) {
-    throw_if_over();
+    throw_if_finalized();
     return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
   }
@@ -195,7 +195,7 @@ class transport {
   std::vector<int>& numbers() { return *numbers_; }
   void submit() {}
   bool done(const ticket& t) {
-    throw_if_over();
+    throw_if_finalized();
     return requests_.done(t, rank_);
   }
   std::size_t piece_bytes() const { return options_.piece_bytes; }
@@ -267,7 +267,7 @@ class transport {
   }
 
   ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes, auto start) {
-    throw_if_over();
+    throw_if_finalized();
     if (!runs_.empty()) {
       const detail::mpi::runs_type t{runs_};
       return requests_.post(what, bytes, function, rank_, peer,
@@ -299,7 +299,7 @@ class transport {
     const bool was_awaited = (status.MPI_TAG >> tag_share_.bits) % countable !=
                              static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
-      give_up(errc::mismatch, s, now - p.since, detail::transport::another_message_from(s.peer));
+      give_up(errc::mismatch, s, now - p.since, detail::transport::unexpected_message_text(s.peer));
   }
 
   /// The deadline has passed. It is extended once, by a moment in which waiting ranks answer the roll call: then none
@@ -326,12 +326,12 @@ class transport {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
   /// An operation started before MPI_Finalize that has not ended never will.
-  void throw_if_over() {
+  void throw_if_finalized() {
     if (!detail::mpi::is_over()) return;
     throw error{fail(failure_from({}, errc::invalid_argument, rank_, {}, "MPI_Finalize has been called before"))};
   }
   void throw_if_failed() {
-    throw_if_over();
+    throw_if_finalized();
     if (!failures_.poll()) return;
     cancel_all();
     throw error{*failures_.failed()};

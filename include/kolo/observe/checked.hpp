@@ -37,7 +37,6 @@ template <Transport Base>
 class checked : public Base {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
   using decorated = Base;
 
   template <class... Args>

@@ -67,7 +67,7 @@ template <MessageTransport Base>
 class counted<Base> : public Base, public detail::observe::ledger {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options, typename Base::ticket;
+  using typename Base::ticket;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
@@ -88,7 +88,6 @@ template <SlotTransport Base>
 class counted<Base> : public Base, public detail::observe::ledger {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>

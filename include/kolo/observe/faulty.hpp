@@ -48,18 +48,18 @@ class fault_injector : public engine_observer {
     plan_ = p;
     steps_ = 0;
     cut_ = pending_ = false;
-    is_mine_ = p.what != fault_kind::none && p.rank == rank;
+    is_armed_ = p.what != fault_kind::none && p.rank == rank;
     random_ = p.seed == 0 ? 0 : p.seed * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) + 1;
   }
 
  protected:
   void step(int rank) {
-    if (!is_mine_) return;
+    if (!is_armed_) return;
     const auto now = running();
     if (now.is_point_to_point || now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) ||
         steps_++ != plan_.step)
       return;
-    is_mine_ = false;
+    is_armed_ = false;
     switch (plan_.what) {
       case fault_kind::none: break;
       case fault_kind::kill: std::raise(SIGKILL); break;
@@ -83,24 +83,21 @@ class fault_injector : public engine_observer {
     return pending_ = true;
   }
   /// Whether a poll has hidden a piece since the last call: no notification follows, so the rank must not sleep.
-  bool must_look_again() { return std::exchange(pending_, false); }
+  bool must_repoll() { return std::exchange(pending_, false); }
 
  private:
   [[noreturn]] static void leave(int rank) {
-    failure f;
-    f.rank = f.peer = rank;
-    f.text = "ends here, as its fault_plan says";
-    throw error{f};
+    throw error{failure{.rank = rank, .peer = rank, .text = "ends here, as its fault_plan says"}};
   }
 
   fault_plan plan_{};
   std::uint64_t random_ = 0;
   int steps_ = 0;
-  bool is_mine_ = false, cut_ = false, pending_ = false;
+  bool is_armed_ = false, cut_ = false, pending_ = false;
 };
 
 template <Transport Base>
-void relax_or_look_again(Base& transport, bool again, backoff& p, const wait_context& s) {
+void relax_or_repoll(Base& transport, bool again, backoff& p, const wait_context& s) {
   if (!again) return transport.relax(p, s);
   ::sched_yield();  // no check for failures: the sender may have left
 }
@@ -117,7 +114,6 @@ template <MessageTransport Base>
 class faulty<Base> : public Base, public detail::observe::fault_injector {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
   struct ticket {
     typename Base::ticket inner{};
     int from = -1;  ///< -1: a send
@@ -129,9 +125,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   explicit faulty(Args&&... args)
       : Base(std::forward<Args>(args)...), receipts_(static_cast<std::size_t>(Base::size())) {}
 
-  void relax(backoff& p, const wait_context& s) {
-    detail::observe::relax_or_look_again<Base>(*this, must_look_again(), p, s);
-  }
+  void relax(backoff& p, const wait_context& s) { detail::observe::relax_or_repoll<Base>(*this, must_repoll(), p, s); }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     step(Base::rank());
@@ -164,15 +158,12 @@ template <SlotTransport Base>
 class faulty<Base> : public Base, public detail::observe::fault_injector {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
   explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), times_(static_cast<std::size_t>(Base::size())) {}
 
-  void relax(backoff& p, const wait_context& s) {
-    detail::observe::relax_or_look_again<Base>(*this, must_look_again(), p, s);
-  }
+  void relax(backoff& p, const wait_context& s) { detail::observe::relax_or_repoll<Base>(*this, must_repoll(), p, s); }
 
   auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
     step(Base::rank());
@@ -198,7 +189,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::post_exchange(peer, bytes, tag);
   }
   received_slot peek_exchange(int peer) requires SharedMemoryTransport<Base> {
-    return behind_pieces(Base::peek_exchange(peer), peer, of(peer).exchange);
+    return after_pieces(Base::peek_exchange(peer), peer, of(peer).exchange);
   }
   void end_exchange(int peer) requires SharedMemoryTransport<Base> {
     step(Base::rank());
@@ -210,7 +201,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     Base::post_on_board(bytes, tag);
   }
   received_slot peek_board(int peer) requires HasBoard<Base> {
-    return behind_pieces(Base::peek_board(peer), peer, of(peer).board);
+    return after_pieces(Base::peek_board(peer), peer, of(peer).board);
   }
   void end_board(bool all_posted) requires HasBoard<Base> {
     step(Base::rank());
@@ -227,7 +218,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     return !a.data || is_cut(peer) || overlooks(times) ? received_slot{} : a;
   }
   /// Hides what the peer sent after a piece as long as the piece is hidden.
-  received_slot behind_pieces(const received_slot& a, int peer, int& times) {
+  received_slot after_pieces(const received_slot& a, int peer, int& times) {
     if (a.data && Base::peek(peer).data && overlooks(of(peer).piece)) return {};
     return unless_overlooked(a, peer, times);
   }

@@ -99,12 +99,7 @@ class tracer : public engine_observer {
       log_.add({begin, no_time, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
       waits_ = true;
     }
-    try {
-      relax();
-    } catch (...) {
-      now();
-      throw;
-    }
+    core::undoing(relax, now);
   }
 
  private:
@@ -130,7 +125,6 @@ template <MessageTransport Base>
 class traced<Base> : public Base, public detail::observe::tracer {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
   struct ticket {
     typename Base::ticket inner{};
     std::uint64_t event = 0;
@@ -169,7 +163,6 @@ template <SlotTransport Base>
 class traced<Base> : public Base, public detail::observe::tracer {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::options;
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>

@@ -46,7 +46,7 @@ struct other_threads {
   return (flags & exiting) != 0;
 }
 
-[[gnu::cold, gnu::noinline]] inline other_threads look_for_threads() {
+[[gnu::cold, gnu::noinline]] inline other_threads find_other_threads() {
   other_threads found;
   DIR* const tasks = ::opendir("/proc/self/task");
   if (!tasks) return found;
@@ -82,7 +82,7 @@ struct other_threads {
 }
 /// LLVM's OpenMP, which is Intel's, the thread sanitizer and qemu-user restart their threads in a child; these threads
 /// cannot be told from others.
-inline bool may_be_threads_that_know_fork() {
+inline bool may_have_fork_safe_threads() {
   return ::dlsym(RTLD_DEFAULT, "__kmpc_fork_call") || ::dlsym(RTLD_DEFAULT, "__tsan_init") || is_emulated_by_qemu();
 }
 /// Some libraries, such as OpenBLAS, end their threads when the process forks.
@@ -95,16 +95,16 @@ inline bool may_be_threads_that_know_fork() {
 
 /// Ends the threads that can be ended. Errors  invalid_argument: there are other threads.
 [[gnu::cold, gnu::noinline]] inline void be_the_only_thread(const char* call) {
-  constexpr std::chrono::seconds on_their_way_out{1};
-  if (look_for_threads().count == 0) return;
+  constexpr std::chrono::seconds exit_grace{1};
+  if (find_other_threads().count == 0) return;
   end_threads_of_openmp();
-  if (look_for_threads().count > 0) end_threads_by_fork();
-  if (may_be_threads_that_know_fork()) return;
+  if (find_other_threads().count > 0) end_threads_by_fork();
+  if (may_have_fork_safe_threads()) return;
   const auto since = std::chrono::steady_clock::now();
   for (;; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {
-    const auto others = look_for_threads();
+    const auto others = find_other_threads();
     if (others.count == 0) return;
-    if (std::chrono::steady_clock::now() - since < on_their_way_out) continue;
+    if (std::chrono::steady_clock::now() - since < exit_grace) continue;
     core::throw_error(
         errc::invalid_argument,
         {call, " forks, which copies the calling thread only, and the program has ", others.count, " more (\"",

@@ -10,11 +10,19 @@
 
 namespace kolo::inline KOLO_ABI {
 
-/// a + b. Integers wrap around, whatever their sign and size; of bool, it is "or".
-struct sum_t {
-  static constexpr bool commutative = true;
+namespace detail::reduce {
+struct exact_on_integers {
   template <class T>
   static constexpr bool exact_on = std::integral<T>;
+};
+struct exact_on_numbers {
+  template <class T>
+  static constexpr bool exact_on = Number<T>;
+};
+}  // namespace detail::reduce
+
+/// a + b. Integers wrap around, whatever their sign and size; of bool, it is "or".
+struct sum_t : detail::reduce::exact_on_integers {
   template <detail::reduce::Number T>  // minus zero: adding zero would turn it into zero
   KOLO_HOST_DEVICE static constexpr T identity() {
     return std::integral<T> ? static_cast<T>(0) : static_cast<T>(-0.0F);
@@ -33,10 +41,7 @@ struct sum_t {
 };
 
 /// a * b. Integers wrap around, whatever their sign and size; of bool, it is "and".
-struct product_t {
-  static constexpr bool commutative = true;
-  template <class T>
-  static constexpr bool exact_on = std::integral<T>;
+struct product_t : detail::reduce::exact_on_integers {
   template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return static_cast<T>(1);
@@ -56,10 +61,7 @@ struct product_t {
 
 /// The smaller one. For floating-point numbers: -0 is less than +0; if an operand is a NaN, the result is the NaN whose
 /// bits are all set (for long double: the quiet one). So the order of operands never affects the bits.
-struct min_t {
-  static constexpr bool commutative = true;
-  template <class T>
-  static constexpr bool exact_on = detail::reduce::Number<T>;
+struct min_t : detail::reduce::exact_on_numbers {
   template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return detail::reduce::greatest<T>();
@@ -73,10 +75,7 @@ struct min_t {
 };
 
 /// The larger one, with the rules of `min`.
-struct max_t {
-  static constexpr bool commutative = true;
-  template <class T>
-  static constexpr bool exact_on = detail::reduce::Number<T>;
+struct max_t : detail::reduce::exact_on_numbers {
   template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return detail::reduce::least<T>();
@@ -91,7 +90,6 @@ struct max_t {
 
 /// The sum, divided once at the end by the number of ranks. Not for integers.
 struct average_t {
-  static constexpr bool commutative = true;
   static constexpr bool divides = true;
   template <detail::reduce::Number T>
   KOLO_HOST_DEVICE static constexpr T identity() {
@@ -111,10 +109,7 @@ struct average_t {
 };
 
 /// a & b, a | b, a ^ b: for integers, and for types with these operators.
-struct bit_and_t {
-  static constexpr bool commutative = true;
-  template <class T>
-  static constexpr bool exact_on = std::integral<T>;
+struct bit_and_t : detail::reduce::exact_on_integers {
   template <std::integral T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return std::same_as<T, bool> ? T(1) : static_cast<T>(~detail::reduce::wrapping<T>{0});
@@ -128,10 +123,7 @@ struct bit_and_t {
 };
 
 /// a | b. Exact on integers; the identity is 0. Takes the same types as `bit_and_t`.
-struct bit_or_t {
-  static constexpr bool commutative = true;
-  template <class T>
-  static constexpr bool exact_on = std::integral<T>;
+struct bit_or_t : detail::reduce::exact_on_integers {
   template <std::integral T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return T{0};
@@ -145,10 +137,7 @@ struct bit_or_t {
 };
 
 /// a ^ b. Exact on integers; the identity is 0. Takes the same types as `bit_and_t`.
-struct bit_xor_t {
-  static constexpr bool commutative = true;
-  template <class T>
-  static constexpr bool exact_on = std::integral<T>;
+struct bit_xor_t : detail::reduce::exact_on_integers {
   template <std::integral T>
   KOLO_HOST_DEVICE static constexpr T identity() {
     return T{0};

@@ -34,16 +34,16 @@ inline constexpr bool is_commutative<Op> = static_cast<bool>(Op::commutative);
 namespace detail::reduce {
 
 template <class Op>
-inline constexpr bool says_exact = false;
+inline constexpr bool declares_exact = false;
 template <class Op>
   requires requires { Op::exact; }
-inline constexpr bool says_exact<Op> = static_cast<bool>(Op::exact);
+inline constexpr bool declares_exact<Op> = static_cast<bool>(Op::exact);
 
 }  // namespace detail::reduce
 
 /// Whether any grouping of these elements gives the same bits: the operator's `exact_on<T>`, or else its `exact`.
 template <class Op, class T>
-inline constexpr bool is_exact = detail::reduce::says_exact<Op>;
+inline constexpr bool is_exact = detail::reduce::declares_exact<Op>;
 template <class Op, class T>
   requires requires { Op::template exact_on<T>; }
 inline constexpr bool is_exact<Op, T> = static_cast<bool>(Op::template exact_on<T>);

@@ -138,20 +138,20 @@ class prover {
     ++group_;
     known_.begin_pass(round_ == s_.reduce_rounds - 1);
     int peer = t.from.lowest(p_);
-    bool mine_is_in = t.then == arrival::replace;
+    bool has_own = t.then == arrival::replace;
     for (int m = 0; m < t.from.count; ++m, peer = peer + 1 < t.from.count ? peer + 1 : 0) {
-      const bool mine_is_next =
+      const bool own_is_next =
           t.then == arrival::mine_first || (t.then == arrival::in_rank_order && t.from.at(peer, p_) > r);
-      if (!mine_is_in && mine_is_next) {
-        if (!take_mine(r, t)) return false;
-        mine_is_in = true;
+      if (!has_own && own_is_next) {
+        if (!append_own(r, t)) return false;
+        has_own = true;
       }
-      if (!take_theirs(r, t, peer)) return false;
+      if (!append_received(r, t, peer)) return false;
     }
-    return mine_is_in || take_mine(r, t);
+    return has_own || append_own(r, t);
   }
 
-  constexpr bool take_mine(int r, const transfer& t) {
+  constexpr bool append_own(int r, const transfer& t) {
     for (int i = 0; i < t.receive.count; ++i) {
       const int b = at(t.receive, i, 0);
       if (!exists(b)) return fail(fault::bad_block, r, b);
@@ -162,7 +162,7 @@ class prover {
     return true;
   }
 
-  constexpr bool take_theirs(int r, const transfer& t, int peer) {
+  constexpr bool append_received(int r, const transfer& t, int peer) {
     const int s = t.from.at(peer, p_);
     const transfer* message = nullptr;
     for (const transfer& u : steps_[s])
@@ -187,13 +187,13 @@ class prover {
 
   /// Whether block `there` of rank s and block `here` of rank r are the same part of the vector.
   constexpr bool is_same(int s, int there, int r, int here) const {
-    if (kind_ != kind::alltoall) return stands_for(there) == stands_for(here);
+    if (kind_ != kind::alltoall) return original_block(there) == original_block(here);
     if (there >= numbered_ || here >= numbered_) return true;
     const int sent = there < blocks_ ? s * p_ + there : (there - blocks_) * p_ + s;
     const int received = here < blocks_ ? r * p_ + here : (here - blocks_) * p_ + r;
     return sent == received;
   }
-  constexpr int stands_for(int b) const { return (b < numbered_ ? b : b - numbered_) % blocks_; }
+  constexpr int original_block(int b) const { return (b < numbered_ ? b : b - numbered_) % blocks_; }
 
   constexpr bool is_separate(int r, int b, const transfer& t) const {
     const int mark = sent_[cell(r, b)];

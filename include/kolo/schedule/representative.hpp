@@ -45,10 +45,10 @@ class representative {
         k == kind::allreduce || k == kind::reduce_scatter || k == kind::allgather || k == kind::barrier;
     if (!s_.relative || !one_end || (s_.ordered && reduces(k))) return {};
     for (round_ = 0; round_ < s_.rounds; ++round_)
-      if (!play()) return verdict_so_far();
+      if (!play()) return verdict_if_decided();
     round_ = -1;
     examine();
-    return verdict_so_far();
+    return verdict_if_decided();
   }
 
  private:
@@ -61,12 +61,12 @@ class representative {
     std::int64_t leaves = 1;
   };
 
-  std::optional<verdict> verdict_so_far() const { return is_told_ ? std::optional{found_} : std::nullopt; }
+  std::optional<verdict> verdict_if_decided() const { return is_decided_ ? std::optional{found_} : std::nullopt; }
   bool fail(fault what, int block = -1, int rank = 0) {
     found_.what = what, found_.rank = rank, found_.round = round_, found_.block = block;
     return false;
   }
-  bool give_up() { return is_told_ = false; }
+  bool give_up() { return is_decided_ = false; }
 
   static std::size_t index(int b) { return static_cast<std::size_t>(b); }
   bool exists(int b) const { return b >= 0 && b < s_.blocks; }
@@ -229,7 +229,7 @@ class representative {
 
   const erased_schedule& s_;
   int p_, round_ = 0;
-  bool is_told_ = true;
+  bool is_decided_ = true;
   std::vector<value> held_, next_;
   std::vector<int> sent_, written_, touched_{};
   std::vector<combination> trees_{1};

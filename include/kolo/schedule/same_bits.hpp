@@ -60,16 +60,6 @@ struct bits_verdict {
   }
 };
 
-template <class Stream>
-  requires requires(Stream& out, const std::string& text) {
-    typename Stream::char_type;
-    out.write(text.data(), 1);
-  }
-Stream& operator<<(Stream& out, const bits_verdict& v) {
-  out << v.message();
-  return out;
-}
-
 namespace detail::schedule {
 
 /// Two proofs, whose trees are compared.

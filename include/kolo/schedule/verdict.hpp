@@ -112,15 +112,4 @@ struct verdict {
   }
 };
 
-/// For the streams of the standard library, whose header is not included here.
-template <class Stream>
-  requires requires(Stream& out, const std::string& text) {
-    typename Stream::char_type;
-    out.write(text.data(), 1);
-  }
-Stream& operator<<(Stream& out, const verdict& v) {
-  out << v.message();
-  return out;
-}
-
 }  // namespace kolo::inline KOLO_ABI

@@ -29,7 +29,7 @@ namespace kolo::inline KOLO_ABI::detail::select {
   const pattern p = q.runs_as(s);
   return table.seconds(q.size, p, q.bytes,
                        workload_of(s, q.collective, q.size, q.bytes, c.is_relative,
-                                   q.has_board && execute::goes_on_board(q.collective, p, q.size)));
+                                   q.has_board && execute::uses_board(q.collective, p, q.size)));
 }
 
 inline constexpr double native_is_worth = 0.95;  ///< the part of kolo's time that it must stay below; see automatic
@@ -53,11 +53,11 @@ inline constexpr double native_is_worth = 0.95;  ///< the part of kolo's time th
 }
 
 /// Whether the table fitted in this run is used: only if the call does not reduce, or may combine in any order.
-inline bool goes_by_fit(const selection_query& q, const tuning* fitted) {
+inline bool uses_fit(const selection_query& q, const tuning* fitted) {
   return fitted && (!schedule::reduces(q.collective) || q.allowed == order::any);
 }
 inline const tuning& deciding(const selection_query& q, const tuning& fixed, const tuning* fitted) {
-  return goes_by_fit(q, fitted) ? *fitted : fixed;
+  return uses_fit(q, fitted) ? *fitted : fixed;
 }
 
 [[gnu::cold, gnu::noinline]] inline std::size_t chosen(std::span<const candidate> all, const selection_query& q,
@@ -130,10 +130,10 @@ template <Transport T>
                     .has_streams = transport::has_streams(e.transport),
                     .has_board = HasBoard<T> && transport::has_streams(e.transport),
                     .allowed = c.allowed,
-                    .takes_native = c.may_be_native && has_native_now(e.transport),
-                    .native_first = comes_first<T> && !e.named,
+                    .takes_native = c.may_be_native && is_native_available(e.transport),
+                    .native_first = ComesFirst<T> && !e.named,
                     .most_native_bytes = most_native_bytes<T>};
-  if (!goes_by_fit(q, e.fitted.get())) q.nodes = nodes_under(e);
+  if (!uses_fit(q, e.fitted.get())) q.nodes = nodes_under(e);
   return q;
 }
 
@@ -180,7 +180,7 @@ const execute::resolved_call& choose(execute::engine<T>& e, const execute::choic
 /// collective.
 template <Transport T>
 bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes) {
-  const auto chosen_now = [&]() -> const execute::resolved_call& {
+  const auto select_now = [&]() -> const execute::resolved_call& {
     return choose(e, c, bytes, args.send_counts, args.compute.to_wire);
   };
   const auto take = [&](const execute::resolved_call& how) {
@@ -190,11 +190,11 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
   };
   execute::call_cache::small_key key{.what = flags_of(c)};
   auto* small = execute::small_call_of(e, args, key);
-  if (!small) return take(chosen_now());
+  if (!small) return take(select_now());
   if (small->key != key) [[unlikely]]
     small = &e.resolved.small_beside(*small, key);
   if (small->key != key) [[unlikely]] {
-    small->how = chosen_now();
+    small->how = select_now();
     take(small->how);
     execute::plan_small_call(e, args, small->plan);
     small->key = key;

@@ -129,7 +129,7 @@ explanation explain_kind(const execute::engine<T>& e, std::size_t bytes, const e
       schedule::reduces(K) && (o.allowed == order::fixed_for_any_count || o.allowed == order::by_tree);
   const bool may_be_native = o.native && !o.converts &&
                              (!schedule::reduces(K) || o.allowed == order::any ||
-                              (o.allowed == order::fixed_for_size && (keeps_order<T> || comes_first<T>)));
+                              (o.allowed == order::fixed_for_size && (KeepsOrder<T> || ComesFirst<T>)));
   const execute::choice c{K, o.commutes || !schedule::reduces(K), o.allowed, may_be_native,
                           keeps_tree ? &candidates_of_one_tree<T> : &candidates_in<K, T>};
   const selection_query q = query_of(e, c, least_of_class(size_class(known)), o.ragged, o.converts);
@@ -167,16 +167,6 @@ inline std::string explanation::message() const {
     text += "  bound               " + detail::select::readable(bound) +
             "  every input read once, every result written once, a core for every rank\n";
   return text;
-}
-
-template <class Stream>
-  requires requires(Stream& out, const std::string& text) {
-    typename Stream::char_type;
-    out.write(text.data(), 1);
-  }
-Stream& operator<<(Stream& out, const explanation& e) {
-  out << e.message();
-  return out;
 }
 
 /// Returns what `automatic` selects in a call of this collective with a vector of `bytes` on the wire (of all parts

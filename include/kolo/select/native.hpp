@@ -47,19 +47,13 @@ concept HasNative = requires {
 };
 
 template <class Transport>
-inline constexpr bool keeps_order = requires {
-  requires native_of<Transport>::keeps_order;
-};
+concept KeepsOrder = bool{native_of<Transport>::keeps_order};
 template <class Transport>
-inline constexpr bool native_finishes = requires {
-  requires native_of<Transport>::finishes;
-};
+concept NativeFinishes = bool{native_of<Transport>::finishes};
 template <class Transport>
-inline constexpr bool comes_first = requires {
-  requires native_of<Transport>::comes_first;
-};
+concept ComesFirst = bool{native_of<Transport>::comes_first};
 template <class Transport>
-bool has_native_now([[maybe_unused]] const Transport& transport) {
+bool is_native_available([[maybe_unused]] const Transport& transport) {
   if constexpr (requires { native_of<Transport>::is_to_be_had(transport); })
     return native_of<Transport>::is_to_be_had(transport);
   else return HasNative<Transport>;
@@ -81,9 +75,9 @@ constexpr bool may_be_native() {
   else
     return native_of<TransportType>::template has<K, T, Op>() &&
            (!schedule::reduces(K) ||
-            (keeps_order<TransportType> && (Allowed == order::any || Allowed == order::fixed_for_size)) ||
+            (KeepsOrder<TransportType> && (Allowed == order::any || Allowed == order::fixed_for_size)) ||
             (!may_lose_nan<Op, T> &&
-             (Allowed == order::any || (comes_first<TransportType> && !Strict && Allowed == order::fixed_for_size))) ||
+             (Allowed == order::any || (ComesFirst<TransportType> && !Strict && Allowed == order::fixed_for_size))) ||
             (std::integral<T> && is_exact<Op, T>));
 }
 

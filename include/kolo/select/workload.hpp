@@ -33,7 +33,7 @@ namespace kolo::inline KOLO_ABI::detail::select {
 }
 
 /// Counts for rank 0 if all ranks have the same load, else the maximum over all ranks, or over 16 of many. `on_board`:
-/// data is sent once, to all (`execute::goes_on_board`).
+/// data is sent once, to all (`execute::uses_board`).
 [[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
                                                          std::size_t bytes, bool is_relative, bool on_board = false) {
   constexpr int most = 16, many = 256;

@@ -18,12 +18,7 @@ struct new_region {
 
   /// Errors, of the memory  the region is then discarded.
   new_region(Mapping auto& memory, std::size_t bytes, auto... how) : number{memory.reserve(bytes)} {
-    try {
-      base = memory.map(number, bytes, how...);
-    } catch (...) {
-      memory.discard(number, bytes);
-      throw;
-    }
+    base = core::undoing([&] { return memory.map(number, bytes, how...); }, [&] { memory.discard(number, bytes); });
   }
 };
 

@@ -50,7 +50,7 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
             }};
   };
   if (rank == 0 && fits)
-    detail::transport::telling_others(transport, "symmetric", [&] {
+    detail::transport::sharing_failure(transport, "symmetric", [&] {
       const new_region made{memory, total};
       all[0].region = made.number;
       hold(made.base);
@@ -63,8 +63,9 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
   if (!fits)
     core::throw_error(errc::out_of_resources,
                       {bytes, " bytes for each of ", all.size(), " ranks are more than can be addressed"});
-  if (!base) detail::transport::telling_others(transport, "symmetric", [&] { hold(memory.map(all[0].region, total)); });
-  detail::transport::everybody_is_here(transport, "symmetric");
+  if (!base)
+    detail::transport::sharing_failure(transport, "symmetric", [&] { hold(memory.map(all[0].region, total)); });
+  detail::transport::small_barrier(transport, "symmetric");
   if (rank == 0) memory.seal(all[0].region);
   return {std::move(base), stride};
 }

@@ -217,7 +217,7 @@ struct alignas(128) rank_state {
   std::atomic<presence> present{presence::expected};
   os::eventcount event;
   os::process_id id{};
-  std::atomic<std::uint32_t> asks_to_shrink{0};
+  std::atomic<std::uint32_t> wants_shrink{0};
   std::atomic<std::uint64_t> thread{0};  ///< its number, never reused in that process; 0: not come
   std::int32_t former = 0;               ///< in a successor region: this rank's number in the old one, plus 1
 

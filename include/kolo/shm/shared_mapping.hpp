@@ -200,8 +200,8 @@ class shared_mapping {
   /// Called when that memory is freed: returns the private copies of pages secluded there.
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
-    const auto lies_there = [&](const page_range& s) { return begin <= s.begin && s.begin < begin + bytes; };
-    if (core::erase_if(state_->secluded, lies_there) > 0) ::madvise(begin, whole_pages(bytes), MADV_DONTNEED);
+    const auto is_inside = [&](const page_range& s) { return begin <= s.begin && s.begin < begin + bytes; };
+    if (core::erase_if(state_->secluded, is_inside) > 0) ::madvise(begin, whole_pages(bytes), MADV_DONTNEED);
   }
 
  private:

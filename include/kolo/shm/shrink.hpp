@@ -36,7 +36,7 @@ class survivors {
   /// Called once by each rank. Ends at the latest after twice `timeout`, plus the time to make the region.
   /// Errors  out_of_resources: there is no memory for a region.
   place_of_survivor agree(std::chrono::nanoseconds timeout) {
-    state_of_rank(rank_).asks_to_shrink.store(1, std::memory_order_release);
+    state_of_rank(rank_).wants_shrink.store(1, std::memory_order_release);
     wake_all(base_, shape_.ranks);
     const auto since = clock::now();
     for (std::uint64_t region = 0;;) {
@@ -97,7 +97,7 @@ class survivors {
     return true;
   }
 
-  bool has_asked(int r) const { return state_of_rank(r).asks_to_shrink.load(std::memory_order_acquire) != 0; }
+  bool has_asked(int r) const { return state_of_rank(r).wants_shrink.load(std::memory_order_acquire) != 0; }
   bool is_gone(int r) const { return r != rank_ && state_of_rank(r).is_gone(state_of_rank(rank_).id); }
 
   bool is_my_turn(std::chrono::nanoseconds waited, std::chrono::nanoseconds timeout) const {

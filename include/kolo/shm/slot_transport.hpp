@@ -232,7 +232,7 @@ class slot_transport : public board_member {
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
   slot_transport split(int color, int key) {
     std::optional<group_region<Memory>> made;  // destroyed after the others are notified of a failure
-    return detail::transport::telling_others(*this, "split", [&] {
+    return detail::transport::sharing_failure(*this, "split", [&] {
       const auto group = detail::transport::group_of(*this, color, key);
       const auto shape = shape_.subset(static_cast<int>(group.size()));
       const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
@@ -241,7 +241,7 @@ class slot_transport : public board_member {
       slot_transport child{memory_, regions[static_cast<std::size_t>(group[0])], shape, mine};
       child.heap_ = heap();
       child.share_cores_of(*this);
-      detail::transport::everybody_is_here(*this, "split");
+      detail::transport::small_barrier(*this, "split");
       return child;
     });
   }
@@ -250,7 +250,7 @@ class slot_transport : public board_member {
   /// is lost meanwhile.
   slot_transport shrink(std::chrono::nanoseconds timeout) {
     wait_context s{.operation = "shrink", .peer = rank_};
-    if (state_of_rank(rank_).asks_to_shrink.load(std::memory_order_relaxed) != 0)
+    if (state_of_rank(rank_).wants_shrink.load(std::memory_order_relaxed) != 0)
       throw error{failure_from(s, errc::invalid_argument, rank_, {},
                                "it was called before, and what it returned is where the survivors go on")};
     fail(failure_from(s, errc::peer_failed, rank_, {},

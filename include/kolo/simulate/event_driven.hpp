@@ -67,7 +67,7 @@ class event_driven {
     me.missing = 0;
     me.combined = for_each_received(bytes_, r, s_.size, rank(r).now, [&](int, std::size_t) { ++me.missing; });
     for (const message_in_flight& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
-    combine_alone(machine_, bytes_, r, rank(r).now);
+    combine_local(machine_, bytes_, r, rank(r).now);
     events_.add_rank(r, machine_.now(r));
   }
 
@@ -125,9 +125,9 @@ class event_driven {
     const auto& me = rank(r);
     for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t) {
       const auto is_it = [&](const message_in_flight& l) { return l.what.from == from && l.round == me.round; };
-      if (std::none_of(me.came.begin(), me.came.end(), is_it)) never_comes(from, r);
+      if (std::none_of(me.came.begin(), me.came.end(), is_it)) throw_never_arrives(from, r);
     });
-    never_comes(r, r);
+    throw_never_arrives(r, r);
   }
 
   const schedule::erased_schedule& s_;

@@ -53,7 +53,7 @@ struct part {
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
 /// Charges what rank r combines in transfers to itself, before it sends.
-void combine_alone(auto& m, const lengths& bytes, int r, const auto& now) {
+void combine_local(auto& m, const lengths& bytes, int r, const auto& now) {
   for (const transfer& t : now)
     if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
 }
@@ -76,7 +76,7 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const auto&
   return combined;
 }
 
-[[noreturn]] inline void never_comes(int from, int to) {
+[[noreturn]] inline void throw_never_arrives(int from, int to) {
   throw std::invalid_argument("kolo::simulate: rank " + std::to_string(to) + " waits for a message that rank " +
                               std::to_string(from) + " does not send; ask kolo::verify about this schedule");
 }
@@ -109,7 +109,7 @@ class round_by_round {
 
   void send(int r) {
     sent_[static_cast<std::size_t>(r)] = arrives_.size();
-    combine_alone(machine_, bytes_, r, of(r));
+    combine_local(machine_, bytes_, r, of(r));
     for_each_sent(bytes_, r, s_.size, of(r),
                   [&](int to, std::size_t n) { arrives_.push_back(bytes_.is_sent(n) ? machine_.send(r, to, n) : 0); });
   }
@@ -125,8 +125,8 @@ class round_by_round {
 
   /// The arrival time of this round's message from s to r.
   double arrival_of(int s, int r) const {
-    const bool stands_for_all = ranks_ == 1;
-    const int sender = stands_for_all ? 0 : s, receiver = stands_for_all ? mod(r - s, s_.size) : r;
+    const bool represents_all = ranks_ == 1;
+    const int sender = represents_all ? 0 : s, receiver = represents_all ? mod(r - s, s_.size) : r;
     auto index = sent_[static_cast<std::size_t>(sender)];
     for (const transfer& t : of(sender)) {
       if (is_alone(sender, t)) continue;
@@ -134,7 +134,7 @@ class round_by_round {
         return arrives_[index + static_cast<std::size_t>(i)];
       index += static_cast<std::size_t>(t.to.count);
     }
-    never_comes(s, r);
+    throw_never_arrives(s, r);
   }
 
   const schedule::erased_schedule& s_;

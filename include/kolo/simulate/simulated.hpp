@@ -89,17 +89,17 @@ class transport {
   void relax(backoff& p, const wait_context& s) {
     if (p.nap.count() > 0) return check(p, s);  // a send on another communicator does not wake this rank
     throw_if_failed();
-    const double since = first_look(p), deadline = since + seconds(s.timeout);
+    const double since = first_poll(p), deadline = since + seconds(s.timeout);
     for (bool once = false;; once = true) {
       if (const double then = group_->comes(rank_); then <= deadline) return all_->wait_until(me().number, then);
       if (once && !me().asked) return;
-      if (s.peer >= 0 && s.peer < size() && group_->at(s.peer).has_left && !group_->is_sent(rank_)) give_up_left(s);
+      if (s.peer >= 0 && s.peer < size() && group_->at(s.peer).has_left && !group_->is_sent(rank_)) fail_peer_left(s);
       sleep(s, since, deadline);
     }
   }
   void check(backoff& p, const wait_context& s) {
     throw_if_failed();
-    const double since = first_look(p), before = now();
+    const double since = first_poll(p), before = now();
     pause_ = before == paused_ ? pause_ * 9 / 8 : std::max(all_->clock().described().overhead, 1e-7);
     all_->clock().wait_until(me().number, paused_ = before + pause_);
     if (paused_ > since + seconds(s.timeout)) give_up(errc::timeout, s, since, is_late(s));
@@ -118,7 +118,7 @@ class transport {
     for (const double since = now(); m.splits;) {
       for (int r = size() - 1; r >= 0; --r)
         if (!group_->at(r).splits) s.peer = r;
-      if (group_->at(s.peer).has_left) give_up_left(s);
+      if (group_->at(s.peer).has_left) fail_peer_left(s);
       sleep(s, since, since + seconds(s.timeout));
     }
     return transport{all_, *m.child.first, m.child.second};
@@ -170,7 +170,7 @@ class transport {
   static double seconds(std::chrono::nanoseconds t) { return static_cast<double>(t.count()) * 1e-9; }
 
   /// When the operation began to wait; `since` holds virtual nanoseconds here, where other transports have real ones.
-  double first_look(backoff& p) {
+  double first_poll(backoff& p) {
     const std::chrono::nanoseconds one{1};
     if (p.since == backoff::clock::time_point{})
       p.since = backoff::clock::time_point{one + std::chrono::nanoseconds{std::llround(all_->time(me().number) * 1e9)}};
@@ -217,7 +217,7 @@ class transport {
     }
     return text;
   }
-  [[noreturn]] void give_up_left(const wait_context& s) {
+  [[noreturn]] void fail_peer_left(const wait_context& s) {
     give_up(errc::peer_left, s, now(), detail::transport::is_gone_sentence(s.peer, false));
   }
   [[noreturn]] void give_up(errc code, const wait_context& s, double since, const std::string& text) {

@@ -77,7 +77,7 @@ class background {
           "an exchange was handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
     }
     changed_.wait(lock, [&] { return work_ == nullptr; });
-    if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
+    if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
 
   /// For both threads while the communicator is lent: waits for `condition`, which is checked again after every

@@ -151,14 +151,4 @@ inline std::string bucket_plan::message() const {
   return text;
 }
 
-template <class Stream>
-  requires requires(Stream& out, const std::string& text) {
-    typename Stream::char_type;
-    out.write(text.data(), 1);
-  }
-Stream& operator<<(Stream& out, const bucket_plan& plan) {
-  out << plan.message();
-  return out;
-}
-
 }  // namespace kolo::inline KOLO_ABI

@@ -126,7 +126,7 @@ class gradient_exchange {
   /// scale.
   void skip_step() {
     if (!local_.is_exchanged()) refuse("skip_step comes after synchronize, in place of step");
-    give_up_step();
+    drop_step();
   }
 
   /// With options.leaves: returns the micro-batches of a step that this rank computes, in this order.
@@ -191,7 +191,7 @@ class gradient_exchange {
   ~gradient_exchange() = default;
 
   /// Called while no bucket is being exchanged.
-  void give_up_step() {
+  void drop_step() {
     self().drop();
     for (auto& sums : leaf_sums_) std::visit([](auto& s) { s.drop(); }, sums);
     local_.forget_rests();
@@ -278,7 +278,7 @@ class gradient_exchange {
       each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
     } catch (...) {
       if (!comm_.transport().failed()) end_join();
-      give_up_step();  // the other gradients are averages already: another step must not average them again
+      drop_step();  // the other gradients are averages already: another step must not average them again
       throw;
     }
     end_join();

@@ -43,12 +43,7 @@ namespace detail::train {
 /// Runs a check that may fail on this rank alone, before all ranks compare. A rank that fails takes part in the
 /// comparison, by which the others find that ranks differ.
 [[gnu::cold]] auto check_before_comparison(auto& comm, auto check) {
-  try {
-    return check();
-  } catch (...) {
-    are_alike(comm, 0);
-    throw;
-  }
+  return core::undoing(check, [&] { are_alike(comm, 0); });
 }
 
 /// Functions named `refuses_...` return a sentence that describes the error, or nothing.
@@ -64,7 +59,7 @@ class local_gradients {
         are_leaves_{are_leaves},
         before_{1.0 / (reduce::divides<Op> && !are_leaves ? passes : 1) /
                 (ranks > 1 || are_leaves ? divisor_before(op_) : 1)},
-        keeps_rest_{feedback && ranks > 1} {
+        has_residual_{feedback && ranks > 1} {
     if (passes < 1)
       throw error{errc::invalid_argument,
                   "an optimizer takes at least one backward pass, not " + std::to_string(passes)};
@@ -179,14 +174,14 @@ class local_gradients {
     if (had_numbers_[i] && t.is_all_zero())
       return t.name + ": the gradient was zeroed between the backward pass and the step";
     if (before_ != 1) t.scale(before_);
-    if (keeps_rest_) t.round();
+    if (has_residual_) t.round();
     return {};
   }
   /// Rounds the prepared gradients of bucket b with error feedback, for a wire format with scales.
   template <View V>
   void prepare_groups([[maybe_unused]] std::size_t b, [[maybe_unused]] const V& gradients) {
     if constexpr (has_wire_of_groups<Op>) {
-      if (!keeps_rest_) return;
+      if (!has_residual_) return;
       if (rests_.size() <= b) rests_.resize(b + 1);
       collective::round_groups_with_feedback<typename Op::wire_element>(gradients, rests_[b]);
     }
@@ -277,7 +272,7 @@ class local_gradients {
   int passes_, pass_ = 0;
   bool are_leaves_;
   double before_;                            ///< the factor of a gradient before its exchange
-  bool keeps_rest_;                          ///< error feedback
+  bool has_residual_;                        ///< error feedback
   std::vector<std::vector<float>> rests_{};  ///< residuals of each bucket, for a wire format with scales
   std::vector<char> marks_{};                ///< ready, in a pass that is not the last
   std::vector<char> had_numbers_{};          ///< not all zero when it was ready

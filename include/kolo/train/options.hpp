@@ -43,8 +43,8 @@ namespace detail::train {
 template <class Op, class Algorithm, class Comm>
 int passes_of(const Comm& comm, const optimizer_options& o) {
   if (o.leaves == 0) return o.passes;
-  const auto refuse_if = [](bool it_is_so, const char* sentence) {
-    if (it_is_so) throw error{errc::invalid_argument, sentence};
+  const auto refuse_if = [](bool condition, const char* sentence) {
+    if (condition) throw error{errc::invalid_argument, sentence};
   };
   const extent own = checked(leaves{o.leaves}, comm.size()).of(comm.rank(), comm.size());
   refuse_if(o.passes != 1, "a leaf is one backward pass: say options.leaves or options.passes");

@@ -105,7 +105,7 @@ class outer_optimizer {
     for (std::size_t f = 0; f < rounds_.size(); ++f)
       if (is_due(f, steps_)) start(f);
     for (std::size_t f = 0; f < rounds_.size(); ++f)
-      if (is_due(f, steps_ - options_.delay) && rounds_[f].is_under_way) arrive(f, options_.blend), merges = true;
+      if (is_due(f, steps_ - options_.delay) && rounds_[f].is_in_flight) arrive(f, options_.blend), merges = true;
     for (auto& r : requests_)
       if (r) r->test();
     lend();
@@ -119,7 +119,7 @@ class outer_optimizer {
     for (std::size_t f = 0; f < rounds_.size(); ++f)
       if (rounds_[f].begun < steps_) start(f);
     for (std::size_t f = 0; f < rounds_.size(); ++f) {
-      if (rounds_[f].is_under_way) arrive(f, 0);
+      if (rounds_[f].is_in_flight) arrive(f, 0);
       else each_part(f, [](std::size_t, auto& p) { p.merge(0); });
     }
   }
@@ -142,13 +142,13 @@ class outer_optimizer {
     for (std::size_t f = 0; f < rounds_.size(); ++f)
       each_part(f, [&](std::size_t, auto& p) {
         archive(p.outer, p.states);
-        if (rounds_[f].is_under_way) archive(p.difference);
+        if (rounds_[f].is_in_flight) archive(p.difference);
       });
   }
 
  private:
   struct round {                                  ///< exchanges of a fragment
-    long count = 0, begun = 0, is_under_way = 0;  ///< number; step of the last one; whether it is not merged yet
+    long count = 0, begun = 0, is_in_flight = 0;  ///< number; step of the last one; whether it is not merged yet
   };
 
   static void check(const outer_options& o) {
@@ -203,7 +203,7 @@ class outer_optimizer {
   }
 
   void start(std::size_t f) {
-    if (rounds_[f].is_under_way) arrive(f, options_.blend);  // if a state of other options was read, or in finish
+    if (rounds_[f].is_in_flight) arrive(f, options_.blend);  // if a state of other options was read, or in finish
     rounds_[f] = {rounds_[f].count + 1, steps_, 1};
     const detail::train::calls_of mine{*comm_.engine(), number_, steps_};
     each_part(f, [&](std::size_t i, auto& p) {
@@ -215,7 +215,7 @@ class outer_optimizer {
   }
   void arrive(std::size_t f, double blend) {
     each_part(f, [&](std::size_t i, auto&) { requests_[i] ? requests_[i]->wait() : void(); });
-    rounds_[f].is_under_way = 0;  // also if the rule throws
+    rounds_[f].is_in_flight = 0;  // also if the rule throws
     each_part(f, [&](std::size_t, auto& p) {
       p.update(rule_, rounds_[f].count);
       p.merge(blend);
@@ -224,8 +224,8 @@ class outer_optimizer {
 
   /// Lends the exchanges to the helper until the next call.
   void lend() {
-    const auto is_under_way = [](const round& r) { return r.is_under_way != 0; };
-    is_lent_ = options_.helper && std::any_of(rounds_.begin(), rounds_.end(), is_under_way);
+    const auto is_in_flight = [](const round& r) { return r.is_in_flight != 0; };
+    is_lent_ = options_.helper && std::any_of(rounds_.begin(), rounds_.end(), is_in_flight);
     is_called_off_ = false;
     if (is_lent_) options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
   }

@@ -137,7 +137,7 @@ class sharded_optimizer
   }
   /// Collective, after slices have been set: gathers all values on all ranks. A step in progress is abandoned.
   void share_values() {
-    this->give_up_step();
+    this->drop_step();
     for (std::size_t b = 0; b < shared_; ++b) start_gather(b);
     for (auto& g : gathers_) g.wait();
   }
@@ -243,7 +243,7 @@ class sharded_optimizer
     updates_in_passing_ = false;
     ++steps_;
     if (this->has_data_) ++own_steps_;
-    if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
+    if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
   void drop() {
     for (bucket_shard& shard : shards_) shard.behind.clear();

@@ -116,12 +116,7 @@ class sharded_parameters {
       g.whole = buffers_.take();
       std::fill_n(g.whole.get(), g.part * size(), T{});
       g.show_values();
-      try {
-        fill(i);
-      } catch (...) {
-        drop(g);
-        throw;
-      }
+      detail::core::undoing([&] { fill(i); }, [&] { drop(g); });
       std::copy_n(g.whole.get() + g.part * static_cast<std::size_t>(comm_.rank()), g.part, g.values.data());
       drop(g);
     }
@@ -273,7 +268,7 @@ class sharded_parameters {
       refuse("a second backward pass of a group in one step");
     order_.came(order_.use_of(i, with_gradients));
     for (std::size_t k = 0; k < groups_.size(); ++k)  // gathered ahead, but the order of uses has changed
-      if (group& other = groups_[k]; k != i && other.whole && other.users == 0 && !is_wanted_soon(k, options_.ahead))
+      if (group& other = groups_[k]; k != i && other.whole && other.users == 0 && !is_needed_soon(k, options_.ahead))
         other.finish_gather(), drop(other);
     start_gather(g);
     g.finish_gather();
@@ -310,12 +305,12 @@ class sharded_parameters {
       scattering_.push_back(i);
       g.has_gradients = true;
     }
-    if (g.users == 0 && !is_wanted_soon(i, std::max(options_.ahead, 1))) drop(g);
+    if (g.users == 0 && !is_needed_soon(i, std::max(options_.ahead, 1))) drop(g);
     gather_ahead();
     lend();
   }
 
-  bool is_wanted_soon(std::size_t i, int n) const {
+  bool is_needed_soon(std::size_t i, int n) const {
     bool found = false;
     order_.each_soon(groups_.size(), n, [&](std::size_t g) { found |= g == i; });
     return found;
@@ -359,7 +354,7 @@ class sharded_parameters {
   }
   void take_back() {
     if (std::exchange(is_lent_, false)) options_.helper->take_back(std::chrono::seconds{60});
-    if (thrown_) detail::core::throw_again(std::exchange(thrown_, nullptr));
+    if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
 
   Comm& comm_;

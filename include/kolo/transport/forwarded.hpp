@@ -56,10 +56,7 @@ inline bool is_of_another(const failure& f) {
 /// communicator's failure: that failure, and its culprit, if it is a rank here, else no rank. If this rank is the
 /// culprit, or the exception is not kolo's: `own`, and this rank.
 [[gnu::cold, gnu::noinline]] failure failure_while_unwinding(const auto& transport, std::string_view own) noexcept {
-  failure f;
-  f.code = errc::peer_failed;
-  f.rank = f.peer = transport.rank();
-  f.text = own;
+  failure f{.code = errc::peer_failed, .rank = transport.rank(), .peer = transport.rank(), .text = own};
   const auto cause = error::in_flight();
   const int cause_rank = cause ? rank_of(transport, cause->caused_by) : f.rank;
   if (cause_rank == f.rank || !is_of_another(*cause)) return f;

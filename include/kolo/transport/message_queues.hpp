@@ -63,7 +63,7 @@ class message_queues {
   /// Moves all that can be moved without waiting; calls `report_mismatch(peer)` if a piece is not of the awaited
   /// message.
   void progress(Base& transport, auto report_mismatch) {
-    if (under_way_ == 0) return;
+    if (in_flight_ == 0) return;
     for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
       auto &out = queue_of(peer, true), &in = queue_of(peer, false);
       while (!out.waiting.is_empty() && send_front(transport, peer, out.waiting.front())) finish(out);
@@ -90,13 +90,13 @@ class message_queues {
   posted_ticket post(int peer, bool outgoing, const posted& what) {
     auto& q = queue_of(peer, outgoing);
     q.waiting.push(what);
-    ++under_way_;
+    ++in_flight_;
     return {peer, outgoing, q.finished + q.waiting.size() - 1};
   }
   void finish(queue& q) {
     q.waiting.pop();
     ++q.finished;
-    --under_way_;
+    --in_flight_;
   }
 
   bool send_front(Base& transport, int peer, posted& m) {
@@ -123,7 +123,7 @@ class message_queues {
   }
 
   std::vector<std::pair<queue, queue>> peers_;  ///< to and from each
-  std::size_t under_way_ = 0;
+  std::size_t in_flight_ = 0;
   std::uint64_t moved_ = 0;
 };
 

@@ -58,7 +58,7 @@ class progress_engine {
 
   std::recursive_mutex mutex_{};  ///< of the list; progress may start an operation, so its thread may lock twice
   progress_client *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `progress_others`
-  std::atomic<int> under_way_{0};                       ///< communicators of the list that have operations under way
+  std::atomic<int> in_flight_{0};                       ///< communicators of the list that have operations under way
   bool is_progressing_ = false;                         ///< on its own thread
   const pid_t process_ = ::getpid();
 };
@@ -73,7 +73,7 @@ class progress_client {
 
   void take_over() {
     if (in_ && in_.get() != progress_engine::of_this_thread()) [[unlikely]]
-      move_here();
+      move_to_this_thread();
   }
   /// Called before this thread starts an operation.
   void join() {
@@ -82,10 +82,10 @@ class progress_client {
   }
   /// An operation was started, and progresses in other waits until `ends`.
   void begins() {
-    if (in_ && !std::exchange(is_under_way_, true)) in_->under_way_.fetch_add(1, std::memory_order_relaxed);
+    if (in_ && !std::exchange(is_in_flight_, true)) in_->in_flight_.fetch_add(1, std::memory_order_relaxed);
   }
   void ends() {
-    if (is_under_way_) [[unlikely]]
+    if (is_in_flight_) [[unlikely]]
       end();
   }
 
@@ -98,28 +98,28 @@ class progress_client {
   bool leave() noexcept {
     if (!in_) return false;
     if (in_->process_ != ::getpid())
-      return in_.reset(), is_under_way_ = false;  // a copy by fork: the holder of the mutex is not here
+      return in_.reset(), is_in_flight_ = false;  // a copy by fork: the holder of the mutex is not here
     const auto list = in_;
     const std::lock_guard lock{list->mutex_};  // whose thread may be driving this one, and look at `in_`
     in_ = nullptr;
     if (list->next_ == this) list->next_ = after_;
     (before_ ? before_->after_ : list->first_) = after_;
     if (after_) after_->before_ = before_;
-    if (is_under_way_) list->under_way_.fetch_sub(1, std::memory_order_relaxed);
-    return std::exchange(is_under_way_, false);
+    if (is_in_flight_) list->in_flight_.fetch_sub(1, std::memory_order_relaxed);
+    return std::exchange(is_in_flight_, false);
   }
 
  private:
   friend progress_engine;
 
-  [[gnu::cold, gnu::noinline]] void move_here() {
+  [[gnu::cold, gnu::noinline]] void move_to_this_thread() {
     if (!leave()) return;
     join();
     begins();
   }
   void end() {
-    is_under_way_ = false;
-    in_->under_way_.fetch_sub(1, std::memory_order_relaxed);
+    is_in_flight_ = false;
+    in_->in_flight_.fetch_sub(1, std::memory_order_relaxed);
   }
   void insert() {
     const std::lock_guard lock{in_->mutex_};
@@ -131,18 +131,18 @@ class progress_client {
   progress_fn progress_;
   std::shared_ptr<progress_engine> in_{};
   progress_client *before_ = nullptr, *after_ = nullptr;
-  bool is_under_way_ = false;
+  bool is_in_flight_ = false;
 };
 
 inline progress progress_engine::progress_others(const progress_client* mine) {
-  const int own = mine && mine->is_under_way_ ? 1 : 0;
-  if (is_progressing_ || under_way_.load(std::memory_order_relaxed) <= own) return progress::none;
+  const int own = mine && mine->is_in_flight_ ? 1 : 0;
+  if (is_progressing_ || in_flight_.load(std::memory_order_relaxed) <= own) return progress::none;
   const std::lock_guard lock{mutex_};
   is_progressing_ = true;
   auto result = progress::none;
   for (progress_client* d = first_; d; d = next_) {
     next_ = d->after_;
-    if (d != mine && d->is_under_way_) result = std::max(result, d->progress_(*d));
+    if (d != mine && d->is_in_flight_) result = std::max(result, d->progress_(*d));
   }
   is_progressing_ = false;
   return result;

@@ -24,7 +24,7 @@ inline constexpr std::string_view which_rank_is_wrong =
     " (who is wrong is not known: KOLO_CHECKED=1 in the environment of all ranks compares calls before they run)";
 
 /// The text about a rank whose message, or piece, is not the one that this rank awaits.
-inline std::string another_message_from(int peer) {
+inline std::string unexpected_message_text(int peer) {
   return core::text_of({"rank ", peer,
                         " does something else than this one: another collective, count, type, operator, algorithm, "
                         "root or optimizer, now or in a call before",
@@ -34,8 +34,8 @@ inline std::string another_message_from(int peer) {
 /// Fails for all ranks: the peer's message is not the one that this rank awaits. `transport` numbers ranks as all do.
 template <class T>
 [[noreturn, gnu::cold]] void report_mismatch(T& transport, int peer) {
-  throw error{
-      transport.fail(failure_from({.peer = peer}, errc::mismatch, transport.rank(), {}, another_message_from(peer)))};
+  throw error{transport.fail(
+      failure_from({.peer = peer}, errc::mismatch, transport.rank(), {}, unexpected_message_text(peer)))};
 }
 
 /// The text about a rank that will not send the data that this rank awaits.

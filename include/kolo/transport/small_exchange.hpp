@@ -14,7 +14,7 @@
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-[[noreturn]] void does_something_else(SlotTransport auto& transport, const wait_context& s) {
+[[noreturn]] void throw_other_call(SlotTransport auto& transport, const wait_context& s) {
   const auto text = core::text_of({"this rank calls ", s.operation, ", rank ", s.peer, " something else"});
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
@@ -22,7 +22,7 @@ namespace kolo::inline KOLO_ABI::detail::transport {
 /// The piece that a peer has committed to a slot. If it has not, but has sent by an exchange or a board, it is already
 /// in a later call, since an earlier piece in a slot would be here by then: `has_gone_on(piece)` throws.
 template <SlotTransport T, class F>
-received_slot peek_before_all_else(T& transport, int peer, F has_gone_on) {
+received_slot peek_in_order(T& transport, int peer, F has_gone_on) {
   received_slot a = transport.peek(peer);
   if constexpr (SharedMemoryTransport<T>)
     if (!a.data) {
@@ -55,10 +55,10 @@ void small_receive(T& transport, int peer, std::byte* data, std::size_t bytes, w
   s.peer = peer;
   for (std::size_t done = 0; done < bytes;) {
     received_slot a;
-    const auto has_gone_on = [&](const received_slot&) { does_something_else(transport, s); };
-    for (backoff p; !(a = peek_before_all_else(transport, peer, has_gone_on)).data;) relax(transport, p, s);
+    const auto has_gone_on = [&](const received_slot&) { throw_other_call(transport, s); };
+    for (backoff p; !(a = peek_in_order(transport, peer, has_gone_on)).data;) relax(transport, p, s);
     const auto n = std::min(bytes - done, transport.slot_bytes());
-    if (a.tag != split_tag || a.bytes != n) does_something_else(transport, s);
+    if (a.tag != split_tag || a.bytes != n) throw_other_call(transport, s);
     std::memcpy(data + done, a.data, n);
     done += n;
     transport.release(peer);
@@ -100,7 +100,7 @@ auto in_the_name_of(const char* operation, auto f) {
 
 /// Calls f(), a part of `operation` that may fail on this rank alone: notifies the other ranks, since they wait for
 /// this one. If they have reported a failure before, it throws that one, as this rank's may follow from it.
-auto telling_others(Transport auto& transport, const char* operation, auto f) {
+auto sharing_failure(Transport auto& transport, const char* operation, auto f) {
   const auto fails = [&](std::string_view why) {
     const int rank = transport.rank();
     if (const failure* first = transport.failed()) throw error{*first};
@@ -163,8 +163,6 @@ std::vector<int> group_of(Transport auto& transport, int color, int key) {
   return group;
 }
 
-void everybody_is_here(SlotTransport auto& transport, const char* operation) {
-  small_allgather(transport, '.', operation);
-}
+void small_barrier(SlotTransport auto& transport, const char* operation) { small_allgather(transport, '.', operation); }
 
 }  // namespace kolo::inline KOLO_ABI::detail::transport

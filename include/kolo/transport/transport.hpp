@@ -44,24 +44,8 @@ struct wait_context {
 };
 
 namespace detail::transport {
-/// While it lives, `its` is the current call of this thread: for failures found where no context is passed, as in
-/// `done`.
-class in_call {
- public:
-  explicit in_call(const wait_context& its) : before_{std::exchange(now_, &its)} {}
-  in_call(const in_call&) = delete;
-  in_call& operator=(const in_call&) = delete;
-  ~in_call() { now_ = before_; }
-
-  /// `s`, if it names an operation; else the current call.
-  static wait_context or_else(const wait_context& s) {
-    return *s.operation == '\0' && now_ ? now_->with_peer(s.peer) : s;
-  }
-
- private:
-  static constinit inline thread_local const wait_context* now_ = nullptr;
-  const wait_context* before_;
-};
+/// The call that this thread is in: for failures found where no context is passed, as in `done`.
+constinit inline thread_local const wait_context* current_call = nullptr;
 }  // namespace detail::transport
 
 /// The failure that `rank` found while it waited, with the fields of the wait_context; if that names no operation,
@@ -69,17 +53,17 @@ class in_call {
 /// the operation that precedes it.
 inline failure failure_from(const wait_context& found_in, errc code, int rank, std::chrono::nanoseconds waited,
                             std::string_view text) {
-  const wait_context s = detail::transport::in_call::or_else(found_in);
-  failure f;
-  f.code = code;
-  f.found_in = s.found_in;
-  f.rank = rank;
-  f.peer = s.peer;
-  f.round = s.round;
-  f.sequence = s.sequence;
-  f.waited_ns = waited.count();
-  f.operation = std::string_view{s.operation};
-  f.text = text;
+  const auto* const call = *found_in.operation == '\0' ? detail::transport::current_call : nullptr;
+  const wait_context s = call ? call->with_peer(found_in.peer) : found_in;
+  failure f{.code = code,
+            .found_in = s.found_in,
+            .rank = rank,
+            .peer = s.peer,
+            .round = s.round,
+            .sequence = s.sequence,
+            .waited_ns = waited.count(),
+            .operation = s.operation,
+            .text = text};
   if (code != errc::timeout || !s.deadline_of) return f;
   f.round = -1;
   f.sequence = s.deadline_of->sequence;

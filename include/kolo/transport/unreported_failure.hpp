@@ -33,7 +33,7 @@ class unreported_failure {
     if (first_) throw error{*first_};
   }
 
-  std::atomic<bool> went_on{false};  ///< by `shrink`, and no later one has failed
+  std::atomic<bool> recovered{false};  ///< by `shrink`, and no later one has failed
 
  private:
   std::mutex lock_;

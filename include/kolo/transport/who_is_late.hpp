@@ -51,7 +51,7 @@ inline constexpr int not_known = -1;
 
 /// "rank 0 waits for rank 1, which waits for rank 0": the circle at the end of the chain from `first`; empty: there is
 /// none.
-[[gnu::cold, gnu::noinline]] inline std::string circle_behind(std::span<const sign_of_life> of, int first) {
+[[gnu::cold, gnu::noinline]] inline std::string cycle_from(std::span<const sign_of_life> of, int first) {
   const auto count = static_cast<int>(of.size());
   const auto awaited_by = [&](int r) {
     const bool waits = r >= 0 && r < count && of[static_cast<std::size_t>(r)].is == sign_of_life::waiting;
@@ -73,7 +73,7 @@ inline constexpr int not_known = -1;
                                                                     int first, std::chrono::nanoseconds waited) {
   const auto in_time = core::text_of({" has not done its part within ", in_seconds(waited)});
   if (late == not_known) {
-    const auto circle = circle_behind(of, first);
+    const auto circle = cycle_from(of, first);
     return core::text_of({"rank ", first, in_time,
                           ", and it waits itself, as all do: ", circle.empty() ? "who is late is not known" : circle});
   }

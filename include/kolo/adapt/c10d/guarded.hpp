@@ -19,11 +19,7 @@ void guarded(Comm& comm, const typename Comm::options& how, const F& f) {
     if (e.code() != errc::timeout) throw;
     throw std::runtime_error{e.what() + std::string{"; the timeout is over"}};  // c10d's word for it
   } catch (const std::exception& e) {
-    failure own;
-    own.code = errc::peer_failed;
-    own.rank = own.peer = comm.rank();
-    own.text = std::string{e.what()};
-    comm.transport().fail(own);
+    comm.transport().fail({.code = errc::peer_failed, .rank = comm.rank(), .peer = comm.rank(), .text = e.what()});
     throw;
   }
 }

@@ -88,12 +88,12 @@ class monitored_barrier {
   void wait(milliseconds timeout, bool for_all) {
     if (rank_ == 0) return lead(timeout, for_all);
     write(store_, keys_ + std::to_string(rank_), "come");
-    bool went_well = false;
+    bool succeeded = false;
     try {
-      went_well = comes("0", timeout) && read(store_, keys_ + "0") == "go";
+      succeeded = comes("0", timeout) && read(store_, keys_ + "0") == "go";
     } catch (const std::exception&) {  // the store failed or timed out
     }
-    TORCH_CHECK(went_well, "Rank ", rank_,
+    TORCH_CHECK(succeeded, "Rank ", rank_,
                 " successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
                 "Please check rank 0 logs for faulty rank.");
   }

@@ -152,7 +152,7 @@ class bytes_of {
     return true;
   }
   /// Writes the copies back to the tensors.
-  void bring_back() const {
+  void copy_back() const {
     for (std::size_t i = 0; i < all_.size(); ++i)
       if (!flat_[i].is_same(all_[i])) all_[i].copy_(flat_[i]);
   }
