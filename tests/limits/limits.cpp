@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|cpu_quota|another_user. Status 77: not run.
+// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|cpu_quota|another_user|pid_namespace. Status 77: not run.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -113,6 +113,13 @@ int cores() {
   });
   return apart + expect(look(2, false) == 0, "2 ranks that share one core are taken to have one each") +
          expect(parts == 0, "a part of ranks that share one core is taken to have cores of its own");
+}
+
+/// Ranks in a pid namespace of their own, where /proc shows that of another one.
+int pid_namespace() {
+  if (::unshare(CLONE_NEWPID) != 0) return not_run("a pid namespace is not to be had");
+  const auto said = child{[] { return some_calls() == 0 ? std::string{"ran"} : std::string{"failed"}; }}.result();
+  return expect(said == "ran", "4 ranks do not run where /proc is of another namespace: " + said);
 }
 
 bool write_to(const std::string& path, const std::string& text) {
@@ -265,5 +272,6 @@ int main(int argc, char** argv) {
   if (which == "cores") return cores();
   if (which == "cpu_quota") return cpu_quota();
   if (which == "another_user") return another_user();
+  if (which == "pid_namespace") return pid_namespace();
   return 2;
 }

@@ -75,6 +75,11 @@ TEST_CASE("groups of processes, and groups of groups") {
   CHECK(end.clean);
 }
 
+TEST_CASE("what a rank returns is an exit status, however wide it is") {
+  CHECK(kolo::shm::launch(1, [](auto&) { return 1L << 32; }) == 1);
+  CHECK(kolo::shm::launch(1, [](auto&) { return 3L; }) == 3);
+}
+
 TEST_CASE("fewer processes than one are refused") {
   const auto nothing = [](auto&) {};
   CHECK_THROWS_WITH(kolo::shm::launch(0, nothing), "kolo: at least one rank must be launched, not 0");

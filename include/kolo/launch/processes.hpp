@@ -42,10 +42,15 @@ int launch(int ranks, F f, const options& o = {}) {
   return detail::launch::launch_each<communicator>(ranks, o, &f, [](void* g, communicator& comm) {
     auto& body = *static_cast<F*>(g);
     using result = std::remove_cvref_t<decltype(body(comm))>;
-    static_assert(!std::is_same_v<result, bool> && !std::is_floating_point_v<result>,
+    static_assert(std::is_void_v<result> || (std::is_convertible_v<result, int> && !std::is_same_v<result, bool> &&
+                                             !std::is_floating_point_v<result>),
                   "kolo: what launch runs returns an exit status, an int, or nothing");
-    if constexpr (std::is_convertible_v<result, int>) return static_cast<int>(body(comm));
-    else return body(comm), 0;
+    if constexpr (std::is_void_v<result>) {
+      return body(comm), 0;
+    } else {
+      const auto status = static_cast<long long>(body(comm));
+      return status == static_cast<int>(status) ? static_cast<int>(status) : 1;
+    }
   });
 }
 

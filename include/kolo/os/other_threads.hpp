@@ -46,14 +46,21 @@ struct other_threads {
   return (flags & exiting) != 0;
 }
 
+/// This thread's name in /proc/self/task: its id in the pid namespace of /proc, which may be another than its own.
+[[gnu::cold, gnu::noinline]] inline std::string name_of_this_thread() {
+  char path[64];
+  const ssize_t length = ::readlink("/proc/thread-self", path, sizeof path);
+  const std::string_view link{path, length > 0 ? static_cast<std::size_t>(length) : 0};
+  return std::string{link.substr(link.rfind('/') + 1)};
+}
+
 [[gnu::cold, gnu::noinline]] inline other_threads find_other_threads() {
   other_threads found;
+  const std::string own = name_of_this_thread();
   DIR* const tasks = ::opendir("/proc/self/task");
   if (!tasks) return found;
   while (const dirent* const task = ::readdir(tasks)) {
-    if (task->d_name[0] == '.' || std::atoi(task->d_name) == ::gettid() ||
-        is_ending(read_of_task(task->d_name, "stat")))
-      continue;
+    if (task->d_name[0] == '.' || task->d_name == own || is_ending(read_of_task(task->d_name, "stat"))) continue;
     ++found.count;
     found.name = read_of_task(task->d_name, "comm");
     while (!found.name.empty() && found.name.back() == '\n') found.name.pop_back();
