@@ -153,7 +153,7 @@ class routed {
   void relax(backoff& p, const wait_context& s) {
     if (!near_) return far_.relax(p, s);
     if (has_slots()) return near_->relax(p, s);
-    const unsigned polls = ++p.polls;
+    const int polls = p.count_poll();
     if (near_->failed() || polls % (is_oversubscribed_ ? 4 : 64) == 0) check(p, s);
     if (is_oversubscribed_ ? polls > 2 : polls > 64) std::this_thread::yield();
   }

@@ -37,7 +37,7 @@ void give_up_when_late(auto& transport, backoff& p, wait_context s, const char* 
 /// What follows a fruitless look while only this rank's own stream is waited for: no peer notifies it, so it never
 /// sleeps.
 void relax_for_stream(auto& transport, backoff& p, const wait_context& s) {
-  if (++p.polls % 64 == 0) transport.check(p, s);
+  if (p.count_poll() % 64 == 0) transport.check(p, s);
   if (p.polls > 16) std::this_thread::yield();
 }
 

@@ -142,7 +142,7 @@ class transport {
   // Waiting.
 
   void relax(backoff& p, const wait_context& s) {
-    const unsigned polls = ++p.polls;
+    const int polls = p.count_poll();
     if (polls % (oversubscribed_ ? 4 : 64) == 0) check(p, s);
     if (oversubscribed_ ? polls > 2 : polls > 5000) std::this_thread::yield();
   }

@@ -86,7 +86,7 @@ class shm_member {
   void relax(backoff& p, const wait_context& s) {
     flush();
     if (p.spins == 0) p.polls = 0;  // polls before the first call here do not count
-    const int poll = static_cast<int>(p.polls++);
+    const int poll = p.polls++;
     if (poll == 0) p.spins = oversubscribed_ ? 1 : spins_.begin();
     spins_.polled(poll);
     if (poll < p.spins) return KOLO_PAUSE();
@@ -104,7 +104,7 @@ class shm_member {
     } else {
       state_of_rank(rank_).event.wait(p.epoch, longest_sleep);
     }
-    p.polls = static_cast<unsigned>(before_sleep);
+    p.polls = before_sleep;
   }
 
   [[gnu::cold, gnu::noinline]] void check(backoff& p, const wait_context& s) {

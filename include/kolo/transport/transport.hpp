@@ -77,7 +77,7 @@ inline failure failure_from(const wait_context& found_in, errc code, int rank, s
 struct backoff {
   using clock = std::chrono::steady_clock;
 
-  unsigned polls = 0;       ///< fruitless ones, since something happened
+  int polls = 0;            ///< fruitless ones, since something happened
   int tests = 0;            ///< of them, in a loop of the caller
   int spins = 0;            ///< of them, before it yields
   std::uint32_t epoch = 0;  ///< of the eventcount when this rank prepared to wait
@@ -88,6 +88,8 @@ struct backoff {
   clock::time_point since{};    ///< first read of the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last checked
 
+  /// Counts a poll; after 2^30 it repeats the second half of them.
+  int count_poll() { return polls = (polls < 1 << 30 ? polls : 1 << 29) + 1; }
   /// Starts afresh, except for the deadline, which is the whole operation's.
   void something_happened() {
     polls = tests = 0;

@@ -140,7 +140,7 @@ class nccl_comm {
     transport::progress_others(nullptr);
     backoff own;
     check(own, {.timeout = timeout_});
-    if (++p.polls > 64) std::this_thread::yield();
+    if (p.count_poll() > 64) std::this_thread::yield();
   }
 
   /// Calls f(), which learns of other ranks' failures, and checks NCCL's state; either failure ends NCCL's work.
