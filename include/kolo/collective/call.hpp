@@ -262,8 +262,10 @@ inline constexpr execute::call_traits traits_of = traits_of_call<K, T, Op, S, Tr
 // For elements whose type is known at run time only: collective/untyped.hpp.
 template <kind K, class C, class Call>
 kernel untyped_kernel(C& comm, const Call& c);
-execute::call_traits untyped_traits(execute::call_traits traits, const auto& in, const auto& op);
-execute::call_types untyped_types(execute::call_types types, const auto& in, const auto& op);
+template <class In, class Op>
+execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op);
+template <class In, class Op>
+execute::call_types untyped_types(execute::call_types types, const In& in, const Op& op);
 
 /// Sets the arguments that follow from the parts of a call, and makes the checks common to all collectives. `count`:
 /// elements of the vector, or of one part; `agreed`: elements that all ranks must agree on.

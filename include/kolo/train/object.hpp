@@ -42,7 +42,8 @@ struct byte_writer {
     const auto* first = static_cast<const std::byte*>(from);
     bytes.insert(bytes.end(), first, first + n);
   }
-  void one(auto& x);
+  template <class X>
+  void one(X& x);
   static constexpr bool reads = false;
 };
 
@@ -65,7 +66,8 @@ struct byte_reader {
       throw error{errc::mismatch,
                   "an object's bytes end too early: ranks serialise different things, or they are of something else"};
   }
-  void one(auto& x);
+  template <class X>
+  void one(X& x);
   static constexpr bool reads = true;
 };
 
