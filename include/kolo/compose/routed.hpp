@@ -19,8 +19,8 @@
 namespace kolo::inline KOLO_ABI {
 
 /// Has the ranks of `Far`. Models MessageTransport: messages within a node go through Near's slots in pieces, while
-/// those of Far are in flight; a waiting rank polls both transports and does not sleep. Only if all ranks share one
-/// node, Near's slots reach every rank (models SharedMemoryTransport): calls then run as over Near alone, with the same
+/// those of Far are in flight; a waiting rank polls both transports and does not sleep. Near's slots reach every rank
+/// (models SharedMemoryTransport) only if all ranks share one node: calls then run as over Near alone, with the same
 /// bits, and do not use Far.
 ///
 /// Failure  Far decides which failure is the first. It is then set on both transports, so the ranks of the node see it
