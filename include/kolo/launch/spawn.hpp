@@ -221,7 +221,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
     await_some_end(all.children);
   }
   int well = 0, recovered_count = 0;
-  bool one_objects = false;  // a rank that has gone on as well, and reports a failure
+  bool one_objects = false;  // whether a rank has recovered too, and reports a failure
   for (int r = 0; r < ranks; ++r) {
     const child_process& c = all.children[static_cast<std::size_t>(r)];
     const bool goes_on = !c.abnormal() && recovered(context, r);
