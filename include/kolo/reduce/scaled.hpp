@@ -21,7 +21,7 @@ struct group {
   T x[static_cast<std::size_t>(N)];
 };
 
-/// Applies op to each element of two groups.
+/// Applies op to two groups, element by element.
 template <class Op>
 struct of_groups {
   static constexpr bool commutative = is_commutative<Op>;
