@@ -32,7 +32,7 @@ struct cost {
   std::size_t messages = 0;  ///< messages sent
   std::size_t sent = 0;      ///< bytes
   std::size_t received = 0;  ///< bytes
-  std::size_t combined = 0;  ///< bytes that go through the operator
+  std::size_t combined = 0;  ///< bytes that arrive and go through the operator
 };
 
 namespace detail::schedule {

@@ -7,7 +7,7 @@
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
 /// Whether `b` is `a`, moved by r around a circle of p ranks, and around the circle of blocks if there are p of them.
-/// `number_of_sets`: the sets of blocks of the kind.
+/// `number_of_sets`: how many sets of blocks the kind has.
 constexpr bool is_moved(const peer_range& a, const peer_range& b, int r, int p) {
   if (a.count == 0 || b.count == 0) return a.count == b.count;
   peer_range moved = a;

@@ -152,7 +152,7 @@ struct two_level<Inside, Between>::reduce {
   }
 };
 
-/// The root cuts its vector into lanes, which travel between the nodes; an allgather inside combines them.
+/// The root cuts its vector into lanes, which travel between the nodes; an allgather inside puts them together.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::broadcast {
   using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;
