@@ -32,8 +32,8 @@ namespace kolo::inline KOLO_ABI::detail::select {
   return longest;
 }
 
-/// Counts for rank 0 if all ranks have the same load, else the maximum over all ranks, or over 16 of many. `on_board`:
-/// data is sent once, to all (`execute::uses_board`).
+/// Counts for rank 0 if all ranks have the same load, else for all ranks, or 16 of many: the maximum, of `shared` the
+/// mean. `on_board`: data is sent once, to all (`execute::uses_board`).
 [[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
                                                          std::size_t bytes, bool is_relative, bool on_board = false) {
   constexpr int most = 16, many = 256;
