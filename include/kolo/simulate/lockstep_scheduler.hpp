@@ -121,7 +121,7 @@ class lockstep_scheduler {
     }
   }
 
-  /// Returns a sleeping rank whose deadline has passed before `at`, if any.
+  /// Wakes and returns the sleeping rank with the earliest deadline if that is before `at`; else nobody.
   int too_late(double at) {
     int first = nobody;
     next_deadline_ = never;

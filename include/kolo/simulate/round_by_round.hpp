@@ -43,7 +43,7 @@ class lengths {
   int longer_;  // number of blocks, at the beginning, that are a byte longer
 };
 
-/// A rank's transfers of a round. A parameter of type `Transfers` is this or a step.
+/// A rank's transfers of a round. A parameter `now` is this or a step.
 struct part {
   const transfer *first, *last;
   const transfer* begin() const { return first; }
