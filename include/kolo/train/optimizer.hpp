@@ -66,7 +66,7 @@ struct packed_bucket {
 /// | `void synchronize()` | waits until all gradients are exchanged; updates nothing |
 /// | `void skip_step()` | after synchronize, instead of step, on all ranks: updates nothing |
 /// | `std::size_t join()` | this rank has no more data: takes part in steps until no rank has any; returns how many |
-/// | `leaves()`, `void leaf(int)` | with options.leaves: its micro-batches; call it after each, then step() once |
+/// | `leaves()`, `void leaf(int)` | with options.leaves: this rank's micro-batches; leaf(i) after each, then step() |
 /// | `void zero_gradients()` | sets all gradients to zero; not between a backward pass and its step |
 /// | `Optimizer& inner()` | the wrapped optimizer, for example to set its learning rate |
 /// | `const bucket_plan& buckets()` | the buckets; can be printed |
