@@ -124,7 +124,7 @@ struct subject {
 template <class... X>
 subject(X...) -> subject<std::tuple_element_t<4, std::tuple<X...>>, std::tuple_element_t<5, std::tuple<X...>>>;
 
-/// The same call with every rank's input and output in memory of the kinds that `in_kind(rank)` and `out_kind(rank)` name.
+/// The same call with input and output in memory of several kinds, most of which differ between ranks.
 template <class C>
 class bench_of_kinds {
  public:
