@@ -159,7 +159,7 @@ double longest_latency(const Graph& g, int root) {
 ///
 /// * for every set of ranks and switches, the bytes that must leave it over the bandwidth of the links that leave it
 /// * for an allreduce, 2 (p-1) times its bytes over the bandwidth of all links into ranks (switches combine nothing)
-/// * the latency between the two ranks that are farthest apart
+/// * the latency between the two ranks that are farthest apart; of a rooted kind, between one and the root
 ///
 /// `bytes`: of the vector; of all parts together where each rank has one. The bound is infinite if some rank cannot be
 /// reached. It leaves out overheads and the time to combine.
