@@ -64,9 +64,9 @@ struct planned_tensor {
 }
 
 /// Plans from the last parameter to the first, since the backward pass completes the last layer's gradients first. A
-/// new bucket begins where the cap would be exceeded or the element type changes. A group is one bucket, at the
-/// position of its first member in that order. Errors: `invalid_argument` for a group that names no parameter, one that
-/// is not planned or in a group already, or two element types.
+/// new bucket begins where the cap would be exceeded or another range of `mixed_parameters` begins. A group is one
+/// bucket, at the position of its first member in that order. Errors: `invalid_argument` for a group that names no
+/// parameter, one that is not planned or in a group already, or two ranges.
 [[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
   const std::vector<std::size_t> group_of = groups_of(tensors, rules);
   bucket_plan plan{.cap_bytes = rules.cap_bytes};
