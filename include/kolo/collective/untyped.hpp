@@ -57,7 +57,8 @@ std::uint32_t number_of(const UntypedView auto& x) {
   return static_cast<std::uint32_t>(both * 0x9e3779b97f4a7c15u >> 32);
 }
 
-execute::call_traits untyped_traits(execute::call_traits traits, const auto& in, const auto& op) {
+template <class In, class Op>
+execute::call_traits untyped_traits(execute::call_traits traits, const In& in, const Op& op) {
   traits.types ^= number_of(in) ^ number_of(op) * 2246822519u;
   return traits;
 }

@@ -109,8 +109,14 @@ void visit(Archive& archive, X& x) {
     archive.raw(const_cast<std::remove_const_t<X>*>(&x), sizeof(X));
   }
 }
-void byte_writer::one(auto& x) { visit(*this, x); }
-void byte_reader::one(auto& x) { visit(*this, x); }
+template <class X>
+void byte_writer::one(X& x) {
+  visit(*this, x);
+}
+template <class X>
+void byte_reader::one(X& x) {
+  visit(*this, x);
+}
 
 }  // namespace detail::train
 
