@@ -399,6 +399,21 @@ TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there 
   CHECK(contains(load(sizes, here.file()), "damaged"));
 }
 
+TEST_CASE("a load that fails on one rank leaves the steps of every rank as they were") {
+  const folder here;
+  train(2, 0, 5, "", here.file());
+  fs::resize_file(here.file() + ".save1.1of2", 300);
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{sizes};
+    kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+    mine.set_gradients(5, 0), optimizer.step();
+    t.expect(!said([&] { kolo::load_sharded_checkpoint(here.file(), optimizer); }).empty());
+    t.expect(optimizer.steps() == 1);
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("shards that are padded, dropped or exact") {
   struct place {
     int rank_, size_;

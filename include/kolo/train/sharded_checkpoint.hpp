@@ -109,10 +109,11 @@ class shard_file {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-using slice_position = std::array<std::uint64_t, 5>;  ///< parameter, first element, elements, bytes of each, steps
+using slice_position = std::array<std::uint64_t, 5>;      ///< parameter, first element, elements, bytes of each, steps
+using step_counts = std::vector<std::pair<long*, long>>;  ///< counters of an optimizer, and what they are to become
 
 /// Reads the elements of `optimizer`'s slices from one rank's file, local ones only if `with_local`; returns how many.
-std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local) {
+std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local, step_counts& counts) {
   if (file.head.slices > file.bytes() / sizeof(slice_position))
     throw error{errc::invalid_argument, "a damaged checkpoint: it names more slices than it can hold"};
   std::vector<slice_position> saved(file.head.slices);
@@ -135,7 +136,7 @@ std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local) {
         throw error{errc::invalid_argument, "parameter " + std::to_string(parameter) + " was updated in " +
                                                 std::to_string(steps) + " of " + std::to_string(file.head.steps) +
                                                 " steps, and a sharded_optimizer counts one number for all"};
-      optimizer.steps_of(own) = static_cast<long>(steps);
+      counts.emplace_back(&optimizer.steps_of(own), static_cast<long>(steps));
       found += to - from;
     }
     at += columns * count * bytes;
@@ -194,10 +195,11 @@ shard_head shared_index(const std::string& path, auto& comm) {
   return index;
 }
 
-/// Reads this rank's share from the files that `index` names.
-void read_parts(const std::string& path, const shard_head& index, auto& optimizer) {
+/// Reads this rank's share from the files that `index` names; returns the steps, which it does not set.
+step_counts read_parts(const std::string& path, const shard_head& index, auto& optimizer) {
   constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
   const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
+  step_counts counts;
   std::size_t wanted = 0, found = 0;
   for (const owned_slice& s : optimizer.slices()) wanted += s.count;
   for (std::uint64_t r = 0; r < index.ranks; ++r) {
@@ -208,10 +210,11 @@ void read_parts(const std::string& path, const shard_head& index, auto& optimize
     const bool has_local = r == rank % index.ranks;  // others' local parameters may be of other sizes
     if (h.states != states || (has_local && h.elements != optimizer.elements()))
       throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
-    found += read_shard(optimizer, file, has_local);
+    found += read_shard(optimizer, file, has_local, counts);
   }
   if (found != wanted)
     throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
+  return counts;
 }
 
 }  // namespace detail::train
@@ -258,16 +261,18 @@ void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
 /// a step in progress; rank r gets the local parameters of rank r mod q, where q ranks saved. If a save replaces the
 /// files meanwhile, the new ones are read. Errors, on every rank: `system` if a file cannot be read; `invalid_argument`
 /// if it is not a checkpoint, is of another model or rule, has parts of several saves, or has tensors that were not
-/// updated in every step and is read by a `sharded_optimizer`, which counts steps for all tensors together; values may
-/// then be partly set. The sizes of elements are compared, their types are not. `invalid_argument`, on the others
-/// `peer_failed`, between the first `ready` of a step and its exchange, or while a group is in use.
+/// updated in every step and is read by a `sharded_optimizer`, which counts steps for all tensors together; values and
+/// states may then be partly set, numbers of steps are not. The sizes of elements are compared, their types are not.
+/// `invalid_argument`, on the others `peer_failed`, between the first `ready` of a step and its exchange, or while a
+/// group is in use.
 void load_sharded_checkpoint(const std::string& path, auto& optimizer) {
   optimizer.expect_load();
   detail::train::shard_head index = detail::train::shared_index(path, optimizer.comm());
+  detail::train::step_counts counts;
   for (;;) {
     try {
       detail::train::together(optimizer.comm(), "read its part of a checkpoint",
-                              [&] { detail::train::read_parts(path, index, optimizer); });
+                              [&] { counts = detail::train::read_parts(path, index, optimizer); });
       break;
     } catch (...) {  // on all ranks
       const detail::train::shard_head now = detail::train::shared_index(path, optimizer.comm());
@@ -275,6 +280,7 @@ void load_sharded_checkpoint(const std::string& path, auto& optimizer) {
       index = now;
     }
   }
+  for (const auto& [counter, steps] : counts) *counter = steps;
   optimizer.steps() = static_cast<long>(index.steps);
   optimizer.share_values();
 }
