@@ -474,6 +474,25 @@ TEST_CASE("a local parameter is stepped with its own gradient") {
   });
 }
 
+TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready and the step is refused") {
+  for (const bool is_local : {false, true})
+    on_ranks([&](auto& comm) {
+      std::vector<float> a(4), of_a(4, 1), b(4), of_b(4, 1);
+      kolo::row_list rows{1, {0, 1, 2, 3}};
+      kolo::distributed_optimizer optimizer{
+          comm, descent{1},
+          std::vector<table_and_bias>{{a, of_a}, {b, of_b, is_local, is_local ? nullptr : &rows, "the table"}}};
+      optimizer.ready(1), optimizer.ready(0), optimizer.step();  // as it should be
+      const std::string why = said([&] {
+        optimizer.ready(1), optimizer.ready(0);
+        of_b.assign(4, 0);
+        optimizer.step();
+      });
+      return contains(why, "the table: the gradient was zeroed between the backward pass and the step") ||
+             contains(why, "refused its arguments");
+    });
+}
+
 TEST_CASE("a parameter that turns local, or gets or loses its rows, is refused: it would travel twice, or never") {
   for (const bool was_local : {false, true})
     for (const bool had_rows : {false, true})

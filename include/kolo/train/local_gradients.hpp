@@ -161,6 +161,7 @@ class local_gradients {
       if (i >= size() || wrong) return;
       wrong = refuses_shape(p, i);
       if (!wrong && queue.is_begun() && !queue.is_marked(i) && !tensor(i).is_local) wrong = not_ready(i);
+      if (!wrong && (tensor(i).is_local || tensor(i).is_sparse)) wrong = refuses_zeroed(i);  // not in a bucket
     });
     if (wrong) return wrong;
     if (count != size()) return "there are more or fewer parameters than at the beginning";
@@ -171,8 +172,7 @@ class local_gradients {
   /// Called just before gradient i is exchanged, or its leaf is added to the sums.
   refusal prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
-    if (had_numbers_[i] && t.is_all_zero())
-      return t.name + ": the gradient was zeroed between the backward pass and the step";
+    if (auto wrong = refuses_zeroed(i)) return wrong;
     if (before_ != 1) t.scale(before_);
     if (has_residual_) t.round();
     return {};
@@ -254,6 +254,10 @@ class local_gradients {
       throw error{errc::invalid_argument,
                   tensor(at[0].parameter).name + " and " + tensor(at[1].parameter).name +
                       " share elements: a tensor that several layers use is one parameter, and is named once"};
+  }
+  refusal refuses_zeroed(std::size_t i) const {
+    if (!had_numbers_[i] || !tensor(i).is_all_zero()) return {};
+    return tensor(i).name + ": the gradient was zeroed between the backward pass and the step";
   }
   std::string not_ready(std::size_t i) const {
     return "step before the backward pass is over: " + tensor(i).name + " is not ready";
