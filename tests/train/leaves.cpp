@@ -122,6 +122,8 @@ TEST_CASE("each leaf may be said by its number or without, and one step comes be
   };
   CHECK(contains(refused([](auto& o) { o.leaf(1); }), "leaf 1 is not the next one"));
   CHECK(contains(refused([](auto& o) { o.leaf(0), o.step(); }), "step comes after the last"));
+  CHECK(contains(refused([](auto& o) { o.leaf(0), o.leaf(1), o.leaf(2), o.synchronize(); }),
+                 "synchronize or step comes after the last"));
   CHECK(contains(refused([](auto& o) {
                    for (int i = 0; i < 5; ++i) o.leaf();
                  }),

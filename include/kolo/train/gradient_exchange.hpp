@@ -101,6 +101,7 @@ class gradient_exchange {
 
   /// Waits until all gradients are exchanged, and updates nothing: for work before the update, such as clipping.
   void synchronize() {
+    demand_last_leaf();
     if (!local_.is_last_pass())
       refuse(
           "synchronize comes after the last of options.passes backward passes: step() returns false after the others");
@@ -112,8 +113,7 @@ class gradient_exchange {
   /// parameter and returns true. Returns false and does nothing if more backward passes of the step follow.
   /// If the exchange of rows throws, the step is given up: the next backward pass begins another.
   bool step() {
-    if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
-      refuse("step comes after the last of this rank's leaves()");
+    demand_last_leaf();
     if (leaves_given_ == 0 && end_pass()) return false;
     demand(local_.is_exchanged() ? local_.refuses_update() : local_.refuses_exchange(parameters_, queue_));
     exchange_and_update();
@@ -223,6 +223,10 @@ class gradient_exchange {
   }
   extent own_leaves() const {
     return options_.leaves > 0 ? kolo::leaves{options_.leaves}.of(comm_.rank(), comm_.size()) : extent{};
+  }
+  void demand_last_leaf() {
+    if (leaves_given_ > 0 && leaves_given_ < own_leaves().count)
+      refuse("synchronize or step comes after the last of this rank's leaves()");
   }
   /// Ends a backward pass; returns whether more passes of this step follow.
   bool end_pass() {
