@@ -325,7 +325,7 @@ struct counts_and_throws {
 };
 TEST_CASE("outer optimizer: where the rule throws, what was updated is not updated once more") {
   tally t;
-  kolo::threads::run(2, [&](auto& comm) {
+  kolo::threads::run(1, [&](auto& comm) {
     std::vector<double> doubles(20), none(20);
     struct wide {
       std::span<double> value, gradient;
@@ -349,6 +349,29 @@ TEST_CASE("outer optimizer: where the rule throws, what was updated is not updat
     }
   });
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE("outer optimizer: where the rule throws on one rank, the others hear it and do not go on with other values") {
+  for (const int thrower : {0, 1, 2}) {
+    std::string why[3];
+    kolo::threads::run(3, [&](auto& comm) {
+      int updates = 0;
+      std::vector<double> doubles(20), none(20);
+      struct wide {
+        std::span<double> value, gradient;
+      };
+      bool throws = comm.rank() == thrower;
+      kolo::outer_optimizer outer{
+          comm, counts_and_throws{&updates, &throws}, std::vector<wide>{{doubles, none}}, {.every = 1}};
+      for (int step = 0; step < 3; ++step) try {
+          outer.step();
+        } catch (const std::exception& e) {  // and goes on
+          if (std::string& first = why[comm.rank()]; first.empty()) first = e.what();
+        }
+    });
+    for (const int rank : {0, 1, 2})
+      CHECK(contains(why[rank], rank == thrower ? "a rule that throws" : "rank " + std::to_string(thrower)));
+  }
 }
 
 TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, are refused with a sentence") {

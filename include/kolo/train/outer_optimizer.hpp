@@ -59,7 +59,7 @@ struct outer_options {
 /// Errors  mismatch: at construction, ranks differ in options, parameters or initial values; when a state is read, it
 ///         is of other parameters; at the next exchange, ranks have read states of different steps. invalid_argument:
 ///         invalid options, parameters that share elements. Those of `kolo::allreduce`, from the call that detects
-///         them.
+///         them. What the rule throws on one rank: `peer_failed` on the others, at their next exchange.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
@@ -216,10 +216,12 @@ class outer_optimizer {
   void arrive(std::size_t f, double blend) {
     each_part(f, [&](std::size_t i, auto&) { requests_[i] ? requests_[i]->wait() : void(); });
     rounds_[f].is_in_flight = 0;  // also if the rule throws
-    each_part(f, [&](std::size_t, auto& p) {
+    const auto update = [&](std::size_t, auto& p) {
       p.update(rule_, rounds_[f].count);
       p.merge(blend);
-    });
+    };
+    detail::core::undoing([&] { each_part(f, update); },
+                          [&] { comm_.engine()->pass_on(detail::core::ended_by_exception("outer_optimizer")); });
   }
 
   /// Lends the exchanges to the helper until the next call.
