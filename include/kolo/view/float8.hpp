@@ -3,9 +3,10 @@
 // sent; arithmetic happens in float.
 #pragma once
 
-#include <kolo/config.hpp>
+#include <kolo/view/round_to_odd.hpp>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -20,6 +21,9 @@ class float8 {
  public:
   float8() = default;
   constexpr explicit float8(float x) : bits_{narrow(x)} {}
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr explicit float8(Number x) : bits_{narrow(detail::view::round_to_odd(x))} {}
 
   static constexpr float8 from_bits(std::uint8_t bits) {
     float8 x{};

@@ -35,6 +35,8 @@ void check(int fraction, int greatest) {
       wrong += narrowed(s * tie) != (even | sign);
       wrong += narrowed(s * std::nextafter(tie, 0.0F)) != (bits | sign);
       wrong += narrowed(s * std::nextafter(tie, HUGE_VALF)) != (up | sign);
+      wrong += T(double{s} * std::nextafter(double{tie}, 0.0)).bits() != (bits | sign);  // a float would be the tie
+      wrong += T(double{s} * std::nextafter(double{tie}, HUGE_VAL)).bits() != (up | sign);
     }
   }
   CHECK(wrong == 0);
