@@ -32,7 +32,8 @@ using item_of = decltype(*std::begin(std::declval<R&>()));
 ///
 /// Optional members: `.name`, text for messages; `.local`, true if each rank has its own value and gradient, which are
 /// not exchanged; `.rows`, a `kolo::row_list*`, not null if most rows of the gradient are zero and only the others are
-/// sent. `.local`, and whether `.rows` is null, must not change after an optimizer is constructed.
+/// sent: unrounded, by the automatic algorithm, whatever wire type, error feedback and algorithm an optimizer has.
+/// `.local`, and whether `.rows` is null, must not change after an optimizer is constructed.
 template <class P>
 concept Parameter = requires(P& p) {
   requires WritableViewLike<decltype((p.value))>;
