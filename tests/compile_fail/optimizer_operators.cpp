@@ -3,6 +3,7 @@
 // expect: kolo: order::tree<L> averages over L, an optimizer over its ranks
 // expect: kolo: order::tree<L> averages over L, an outer optimizer over its ranks
 // expect: kolo: the wire goes outside
+// expect: kolo: predivide multiplies the result once
 #include <kolo/kolo.hpp>
 #include <kolo/train.hpp>
 
@@ -23,6 +24,7 @@ int main() {
     kolo::distributed_optimizer{comm, inner, parameters, by_tree};
     kolo::outer_optimizer{comm, kolo::update::nesterov{}, parameters, by_tree};
     kolo::distributed_optimizer{comm, inner, parameters, kolo::predivide(kolo::wire<kolo::bfloat16>(kolo::average), 8)};
+    kolo::distributed_optimizer{comm, inner, parameters, kolo::predivide(kolo::product, 8)};
 #else
     kolo::distributed_optimizer{comm, inner, parameters, kolo::optimizer_options{.leaves = 4}};
     kolo::outer_optimizer{comm, kolo::update::nesterov{}, parameters};

@@ -128,8 +128,9 @@ TEST_CASE("gradients that are divided beforehand do not overflow on a 16-bit wir
   });
 }
 
-TEST_CASE("gradients are divided beforehand by a number, and not by 0") {
-  for (const float factor : {0.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
+TEST_CASE("gradients are divided beforehand by a number, and not by 0 or less") {
+  for (const float factor :
+       {0.0f, -2.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     on_ranks([&](auto& comm) {
       model mine{sizes};
       const auto op = kolo::wire<kolo::bfloat16>(kolo::predivide(kolo::average, factor));

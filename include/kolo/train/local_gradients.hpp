@@ -63,9 +63,9 @@ class local_gradients {
     if (passes < 1)
       throw error{errc::invalid_argument,
                   "an optimizer takes at least one backward pass, not " + std::to_string(passes)};
-    if (const float by = divisor_before(op_); by == 0 || !std::isfinite(by))
+    if (const float by = divisor_before(op_); !(by > 0) || !std::isfinite(by))
       throw error{errc::invalid_argument,
-                  "predivide(op, factor) takes a finite factor other than 0, not " + std::to_string(by)};
+                  "predivide(op, factor) takes a finite factor greater than 0, not " + std::to_string(by)};
     if (feedback && !has_wire<Op>)
       throw error{errc::invalid_argument,
                   "error feedback keeps what wire<...>(op) rounds away, and this operator has no wire type"};

@@ -4,6 +4,8 @@
 
 #include <kolo/reduce/operators.hpp>
 
+#include <concepts>
+
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::train {
@@ -19,6 +21,9 @@ struct predivided {
   static_assert(
       !requires { typename Op::wire_element; },
       "kolo: the wire goes outside: kolo::wire<W>(kolo::predivide(op, factor))");
+  static_assert(std::same_as<Op, sum_t> || !std::derived_from<Op, detail::reduce::exact_on_integers>,
+                "kolo: predivide multiplies the result once, which makes up for the division of operands in a sum, "
+                "average, min or max, not in a product or in operators on bits");
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
   static constexpr bool must_finish = detail::reduce::must_finish<Op>;
@@ -42,8 +47,9 @@ struct predivided {
 };
 
 /// `kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 8))`: gradients are sent and added as eighths. Only an
-/// optimizer of this library divides them, and rejects a factor that is 0 or not finite. Powers of two change no bits
-/// unless something overflows or underflows.
+/// optimizer of this library divides them, and rejects a factor that is not finite or not greater than 0. Powers of two
+/// change no bits unless something overflows or underflows. An operator of your own must give f times the result for f
+/// times its operands.
 template <Callable Op>
 constexpr predivided<Op> predivide(Op op, float factor) {
   return {op, factor};
