@@ -158,6 +158,31 @@ void late(mpi_world& world) {
   });
 }
 
+/// The last rank comes when a later call has failed: what was under way ends with that failure, and nothing is received for it any more.
+void under_way(mpi_world& world) {
+  world.run("operations that were under way when a later call failed", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 60s, .piece_bytes = 4096}};
+    std::vector<int> x(4096, comm.rank()), all(x.size() * static_cast<std::size_t>(comm.size())), sum(10), ten(10, 1);
+    const bool is_last = comm.rank() == comm.size() - 1;
+    if (!is_last) {
+      auto added = kolo::start_allreduce(comm, ten, sum, kolo::sum, kolo::one_shot{});
+      auto gathered = kolo::start_allgather(comm, x, all, kolo::ring{});
+      const auto end = end_of([&] { kolo::barrier(comm, {.timeout = 100ms}); });
+      wrong.expect(end.starts_with("timeout "), "ended with \"" + end + '"');
+      expect_end(wrong, end_of([&] { added.wait(); }), end);
+      expect_end(wrong, end_of([&] { gathered.wait(); }), end);
+      std::fill(all.begin(), all.end(), -1);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (is_last)
+      wrong.expect(end_of([&] { kolo::allgather(comm, x, all, kolo::ring{}); }) != "fine",
+                   "the last rank learned of nothing");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!is_last)
+      wrong.expect(std::count(all.begin(), all.end(), -1) == std::ssize(all), "memory was written after the failure");
+  });
+}
+
 /// end(comm, timeout), how a call ended, names the last rank. A rank that gets no processor meanwhile is named as well: not again, when there is more time.
 template <class F>
 void expect_last_named(complaints& wrong, F end) {
@@ -275,6 +300,7 @@ int main(int argc, char** argv) {
   if (world.size() == 1) return 0;  // nobody to disagree with
   disagreements(world);
   late(world);
+  under_way(world);
   stopped(world);
   computing(world);
   thrown(world);

@@ -162,7 +162,7 @@ class transport {
 
   void begin(const options&) {
     if (++begun_ % 32 == 0) throw_if_failed();
-    else throw_if_finalized();
+    else throw_if_over();
   }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
@@ -187,7 +187,7 @@ class transport {
   /// One of MPI's own collectives: `start(MPI_Comm, MPI_Request*)`. It cannot be cancelled: after a failure its memory
   /// stays MPI's.
   ticket collective(const char* function, auto start) {
-    throw_if_finalized();
+    throw_if_over();
     return requests_.post(detail::mpi::role::collective, 0, function, rank_, -1,
                           [&](MPI_Request* r) { return start(native_handle(), r); });
   }
@@ -195,7 +195,7 @@ class transport {
   std::vector<int>& numbers() { return *numbers_; }
   void submit() {}
   bool done(const ticket& t) {
-    throw_if_finalized();
+    throw_if_over();
     return requests_.done(t, rank_);
   }
   std::size_t piece_bytes() const { return options_.piece_bytes; }
@@ -267,7 +267,7 @@ class transport {
   }
 
   ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes, auto start) {
-    throw_if_finalized();
+    throw_if_over();
     if (!runs_.empty()) {
       const detail::mpi::runs_type t{runs_};
       return requests_.post(what, bytes, function, rank_, peer,
@@ -325,13 +325,15 @@ class transport {
                             const std::string& text) {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
-  /// An operation started before MPI_Finalize that has not ended never will.
-  void throw_if_finalized() {
+  /// What was started before MPI_Finalize and has not ended never will; nor will anything after the cancelling.
+  void throw_if_over() {
+    if (has_cancelled_) [[unlikely]]
+      throw error{*failures_.failed()};
     if (!detail::mpi::is_over()) return;
     throw error{fail(failure_from({}, errc::invalid_argument, rank_, {}, "MPI_Finalize has been called before"))};
   }
   void throw_if_failed() {
-    throw_if_finalized();
+    throw_if_over();
     if (!failures_.poll()) return;
     cancel_all();
     throw error{*failures_.failed()};

@@ -299,14 +299,16 @@ concept SharedMemoryTransport = SlotTransport<T> &&
 ///
 /// The executor guarantees: a round is posted with one `submit`; at most one message goes from one rank to another in a
 /// round; no message is empty, and one may hold many blocks, so it may be longer than a piece. No tag is ~0: a
-/// transport may use it for messages of its own, in `split`. After a failure no ticket is asked for any more, and the
-/// communicator keeps its staging until the transport is gone.
+/// transport may use it for messages of its own, in `split`. The communicator keeps its staging until the transport is
+/// gone.
 ///
-/// The transport must handle: a message may come before its receipt is posted, also by a whole operation, and is held
-/// back or kept until then; a failure notification must not queue after it. Both pieces that the executor has in flight
-/// may have a message to the same rank. Once `fail` has returned, or `relax` has thrown, nothing is written to posted
-/// memory; if that cannot be guaranteed, `buffers_in_use()` counts the pieces that may still be written. Nor is it
-/// read: sent data may have lain in the caller's own memory, which may be gone.
+/// The transport must handle: after a failure, operations that were under way go on until one of their calls throws: so
+/// `done` throws it of a request that was cancelled, as do `send` and `receive` from then on. A message may come before
+/// its receipt is posted, also by a whole operation, and is held back or kept until then; a failure notification must
+/// not queue after it. Both pieces that the executor has in flight may have a message to the same rank. Once `fail` has
+/// returned, or `relax` has thrown, nothing is written to posted memory; if that cannot be guaranteed,
+/// `buffers_in_use()` counts the pieces that may still be written. Nor is it read: sent data may have lain in the
+/// caller's own memory, which may be gone.
 ///
 /// Optional are the abilities `options`, `pipeline`, `runs` and `executor` (transport/abilities.hpp).
 template <class T>
