@@ -53,7 +53,7 @@ void disagreement(mpi_world& world, const char* name, Most most, One one, std::c
       else most(comm);
       kolo::barrier(comm);
     } catch (const kolo::error& e) {
-      said = e.what();
+      said = kolo::sentence(e.cause());  // without what is in use on this rank alone
       wrong.expect(e.code() == kolo::errc::mismatch, "another error than a mismatch: " + said);
     }
     wrong.expect(MPI_Wtime() - begin < 30, "it took long to notice");
@@ -183,6 +183,28 @@ void under_way(mpi_world& world) {
   });
 }
 
+/// MPI lets the receiver of a long message read it where it lies, also when the send has failed: until then it is in use, and the message is right.
+void sent_late(mpi_world& world) {
+  static std::vector<int> x(200'000, 7);  // outlives MPI
+  world.run("a long message whose receiver is late", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    const int last = comm.size() - 1;
+    if (comm.rank() == 0) {
+      std::size_t in_use = 0;
+      try {
+        kolo::send(comm, x, last, {.timeout = 100ms});
+      } catch (const kolo::error& e) {
+        in_use = e.buffers_in_use();
+      }
+      wrong.expect(in_use == 1 && comm.buffers_in_use() == 1, "the message is not said to be in use");
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    std::vector<int> y(x.size());
+    if (comm.rank() == last && end_of([&] { kolo::receive(comm, y, 0); }) == "fine")
+      wrong.expect(x == y, "another message arrived");
+  });
+}
+
 /// end(comm, timeout), how a call ended, names the last rank. A rank that gets no processor meanwhile is named as well: not again, when there is more time.
 template <class F>
 void expect_last_named(complaints& wrong, F end) {
@@ -301,6 +323,7 @@ int main(int argc, char** argv) {
   disagreements(world);
   late(world);
   under_way(world);
+  sent_late(world);
   stopped(world);
   computing(world);
   thrown(world);

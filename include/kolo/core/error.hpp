@@ -128,7 +128,7 @@ class error : public std::runtime_error {
   /// How long the rank had waited.
   std::chrono::nanoseconds elapsed() const noexcept { return std::chrono::nanoseconds{failure_->waited_ns}; }
   const failure& cause() const noexcept { return *failure_; }  ///< all that is known
-  /// Pieces of this rank's buffers that another rank may still write to: do not use or free them until
+  /// Pieces of this rank's buffers that another rank may still read or write: do not use or free them until
   /// `buffers_in_use()` of the communicator is 0.
   std::size_t buffers_in_use() const noexcept { return in_use_; }
 
@@ -172,7 +172,7 @@ class error : public std::runtime_error {
 
   static std::string sentence(const failure& f, std::size_t in_use) {
     if (in_use == 0) return detail::core::text_of({"kolo: ", kolo::sentence(f)});
-    return detail::core::text_of({"kolo: ", kolo::sentence(f), "; others may still write to ", in_use,
+    return detail::core::text_of({"kolo: ", kolo::sentence(f), "; others may still read or write ", in_use,
                                   " pieces of this rank's buffers: do not use or free them yet"});
   }
 

@@ -119,10 +119,11 @@ class communicator {
   template <std::same_as<T> U = T>
   communicator grow(std::string_view meeting, const grow_options& o = {}, const call_site& site = call_site::here());
 
-  /// How many pieces of this rank's buffers other ranks may still write to, after a call has failed: nearly always
+  /// How many pieces of this rank's buffers other ranks may still read or write, after a call has failed: nearly always
   /// none. A rank that is stopped in the middle of a piece keeps it, if it lies in memory that all ranks address
-  /// permanently (`symmetric`); over MPI it is the pieces that could not be cancelled. Do not use or free such buffers
-  /// until this is 0: then that rank has resumed, or ended. `shrink` passes the count on.
+  /// permanently (`symmetric`); over MPI it is the receives that could not be cancelled, and long messages that nobody
+  /// has received, which may stay for ever. Do not use or free such buffers until this is 0: then that rank has
+  /// resumed, or ended. `shrink` passes the count on.
   std::size_t buffers_in_use() const;
 
   /// The algorithms selected so far, and how their calls run: this depends on the rank, the number of ranks, their

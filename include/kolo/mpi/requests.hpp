@@ -57,7 +57,7 @@ class requests {
   }
 
   /// After a failure: cancels receives, and waits a little until MPI does not touch their memory any more, nor that of
-  /// messages which are on their way already. Returns how many requests may still write to their memory.
+  /// messages which are on their way already. Returns how many requests still use their memory.
   std::size_t cancel_all(std::chrono::nanoseconds writers_within, std::chrono::nanoseconds readers_within) {
     for (auto& e : all_)
       if (e.number != 0 && e.what == role::incoming) MPI_Cancel(&e.request);
@@ -66,12 +66,12 @@ class requests {
       const auto left = in_flight();
       const auto waited = std::chrono::steady_clock::now() - begin;
       if ((left.writers == 0 || waited > writers_within) && (left.readers == 0 || waited > readers_within))
-        return left.writers;
+        return left.all();
       std::this_thread::yield();
     }
   }
-  /// How many requests may still write to their memory.
-  std::size_t writers() { return in_flight().writers; }
+  /// How many requests still write to their memory, or read it.
+  std::size_t in_use() { return in_flight().all(); }
 
  private:
   struct entry {
@@ -84,6 +84,7 @@ class requests {
 
   struct users {
     std::size_t writers = 0, readers = 0;
+    std::size_t all() const { return writers + readers; }
   };
   users in_flight() {
     users left;

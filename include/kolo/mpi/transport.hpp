@@ -40,8 +40,8 @@ struct options {
 ///   all.
 /// * A rank that destroys its communicator notifies nobody: a rank that still waits for it gets `errc::timeout`.
 /// * After a failure receives are cancelled. Where MPI keeps one nevertheless, the error reports it, and its memory
-///   must not be freed. A long message that nobody receives stays with MPI, which only reads it, and only if the peer
-///   has not learned of the failure.
+///   must not be freed. So it is with a long message that nobody has received: the peer would read what lies there
+///   then, and take it for the message.
 /// * A broken communicator is not given back to MPI: messages may be under way in it.
 /// * A rank learns of another's failure when it waits, and at every 32nd operation: a probe costs Open MPI as much as a
 ///   small message.
@@ -130,9 +130,9 @@ class transport {
     if (number == MPI_UNDEFINED) return detail::transport::unknown_rank;
     return {.among = no_process, .number = static_cast<std::uint64_t>(number)};
   }
-  /// Receives that could not be cancelled, and MPI's own collectives.
+  /// Receives that could not be cancelled, long messages that nobody has received, and MPI's own collectives.
   std::size_t buffers_in_use() {
-    if (unfinished_ > 0 && detail::mpi::is_running()) unfinished_ = requests_.writers();
+    if (unfinished_ > 0 && detail::mpi::is_running()) unfinished_ = requests_.in_use();
     return unfinished_;
   }
 

@@ -52,7 +52,7 @@ template <class T>
 concept Identifiable = requires(const T& t, int r) {
   { t.who(r) } -> std::same_as<rank_identity>;
 };
-/// Ability `lending`, `buffers_in_use()`: after a failure: pieces of this rank's buffers that a peer may still write to
+/// Ability `lending`, `buffers_in_use()`: after a failure: pieces of this rank's buffers that a peer may still use
 template <class T>
 concept LendsBuffers = requires(T& t) {
   { t.buffers_in_use() } -> std::convertible_to<std::size_t>;

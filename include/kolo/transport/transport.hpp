@@ -307,8 +307,8 @@ concept SharedMemoryTransport = SlotTransport<T> &&
 /// its receipt is posted, also by a whole operation, and is held back or kept until then; a failure notification must
 /// not queue after it. Both pieces that the executor has in flight may have a message to the same rank. Once `fail` has
 /// returned, or `relax` has thrown, nothing is written to posted memory; if that cannot be guaranteed,
-/// `buffers_in_use()` counts the pieces that may still be written. Nor is it read: sent data may have lain in the
-/// caller's own memory, which may be gone.
+/// `buffers_in_use()` counts the pieces that may still be written. Nor is it read, or the count says so: sent data may
+/// have lain in the caller's own memory, which may be gone.
 ///
 /// Optional are the abilities `options`, `pipeline`, `runs` and `executor` (transport/abilities.hpp).
 template <class T>
