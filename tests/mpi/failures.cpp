@@ -300,6 +300,34 @@ void cut_off(mpi_world& world) {
   });
 }
 
+/// MPI gives a new communicator the number of one that its ranks have freed: what another rank still said there is not heard here.
+void number_again(mpi_world& world) {
+  if (world.size() < 3) return;
+  world.run("a failure in a communicator that other ranks have freed", [&](complaints& wrong) {
+    MPI_Comm others = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, world.rank() == 1 ? 1 : 0, world.rank(), &others);
+    try {
+      kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+      sum_of_ten(comm);
+      if (world.rank() == 1) {
+        MPI_Barrier(MPI_COMM_WORLD);  // the others have freed theirs
+        throw std::runtime_error{"a rank's own"};
+      }
+    } catch (const std::runtime_error&) {
+    }
+    if (world.rank() != 1) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (world.rank() != 1) {
+      kolo::mpi::communicator rest{others, patient()};
+      const auto sums = [&] {
+        for (int i = 0; i < 40; ++i) sum_of_ten(rest);  // every 32nd looks for failures
+      };
+      expect_end(wrong, end_of(sums), "fine");
+    }
+    MPI_Comm_free(&others);
+  });
+}
+
 void contained(mpi_world& world) {
   world.run("a failure stays in its communicator", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
@@ -329,5 +357,6 @@ int main(int argc, char** argv) {
   thrown(world);
   cut_off(world);
   contained(world);
+  number_again(world);
   return world.status();
 }

@@ -98,6 +98,7 @@ class failure_channel {
   struct statement {
     failure text;
     meaning is;
+    int sender = MPI_UNDEFINED;  ///< its rank in MPI_COMM_WORLD
   };
   struct pending_send {
     statement what;
@@ -108,8 +109,8 @@ class failure_channel {
     failure text;
   };
 
-  /// The next message, if one has arrived. On a carrier it may be of an earlier communicator, from a rank that is not
-  /// in this one.
+  /// The next message, if one has arrived. It may be of an earlier communicator, from a rank that is not in this one:
+  /// then `from` is negative. A carrier's number is used again, and MPI gives a new communicator that of a freed one.
   bool next(statement& s, int& from) {
     MPI_Status status;
     int there = 0;
@@ -118,7 +119,11 @@ class failure_channel {
     from = comm_ranks_.empty()          ? status.MPI_SOURCE
            : found == comm_ranks_.end() ? -1
                                         : static_cast<int>(found - comm_ranks_.begin());
-    return MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    if (MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return false;
+    const int known = rank_in_world(comm_.get(), status.MPI_SOURCE);  // of another world there is none
+    if (known != MPI_UNDEFINED && known != s.sender) from = -1;
+    return true;
   }
   void receive_statements() {
     int from = -1;
@@ -162,6 +167,7 @@ class failure_channel {
   void send(const statement& s, int first, int end) {
     auto& l = *pending_.emplace_back(std::make_unique<pending_send>());
     l.what = s;
+    l.what.sender = rank_in_world(MPI_COMM_SELF, 0);
     for (int r = first; r < end; ++r) {
       MPI_Request request = MPI_REQUEST_NULL;
       const int comm_rank = comm_ranks_.empty() ? r : comm_ranks_[static_cast<std::size_t>(r)];
