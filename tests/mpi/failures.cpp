@@ -18,13 +18,19 @@ using namespace testing;
 using namespace std::chrono_literals;
 
 namespace {
-bool is_cut = false;  ///< the next message whose end MPI_Test sees
-}
+bool is_cut = false;           ///< the next message whose end MPI_Test sees
+const double* sums = nullptr;  ///< where MPI's own allreduce puts its result
+}  // namespace
 
-// Seen on its way into MPI, as profilers see it.
+// Seen on their way into MPI, as profilers see them.
 extern "C" int MPI_Test(MPI_Request* r, int* flag, MPI_Status* status) {
   const int code = PMPI_Test(r, flag, status);
   return code == MPI_SUCCESS && *flag != 0 && std::exchange(is_cut, false) ? MPI_ERR_TRUNCATE : code;
+}
+extern "C" int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                              MPI_Request* r) {
+  sums = static_cast<double*>(out);
+  return PMPI_Iallreduce(in, out, count, type, op, comm, r);
 }
 
 namespace {
@@ -205,6 +211,30 @@ void sent_late(mpi_world& world) {
   });
 }
 
+/// MPI's own collective goes on after the deadline, on memory of the communicator's, which nobody else has then.
+void packed_late(mpi_world& world) {
+  world.run("MPI's own collective of a view, which ends when the communicator is gone", [&](complaints& wrong) {
+    static std::vector<double> x(2000);  // outlives MPI
+    const std::ptrdiff_t n = std::ssize(x) / 2;
+    const bool is_last = world.rank() == world.size() - 1;
+    std::fill(x.begin(), x.end(), 1 + world.rank());
+    const auto end = end_of([&] {
+      kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+      if (is_last) MPI_Barrier(MPI_COMM_WORLD);
+      kolo::allreduce(comm, kolo::strided<double, 1>{x.data(), {n}, {2}}, kolo::sum, kolo::native{},
+                      {.timeout = 100ms});
+    });
+    if (is_last) return;
+    expect_end(wrong, end, "timeout -1");
+    const std::vector<std::vector<double>> others(100, std::vector<double>(500, -5));  // would be where that was
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double sum = world.size() * (world.size() + 1) / 2.0, begin = MPI_Wtime();
+    for (int there = 0; std::count(sums, sums + n, sum) != n && MPI_Wtime() - begin < 5;)  // MPI makes progress
+      MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
+    wrong.expect(std::count(sums, sums + n, sum) == n, "MPI's result met with other data");
+  });
+}
+
 /// end(comm, timeout), how a call ended, names the last rank. A rank that gets no processor meanwhile is named as well: not again, when there is more time.
 template <class F>
 void expect_last_named(complaints& wrong, F end) {
@@ -352,6 +382,7 @@ int main(int argc, char** argv) {
   late(world);
   under_way(world);
   sent_late(world);
+  packed_late(world);
   stopped(world);
   computing(world);
   thrown(world);

@@ -84,11 +84,11 @@ struct engine : transport::progress_client, failing<engine<T>> {
   ~engine() {
     leave();
     unreported->is_gone(this);
-    if constexpr (HasExecutor<T>)
-      if (transport.failed()) {  // to free it would wait for its streams, which may wait for a rank that is gone
-        of_running.abandon();
-        if (pairs) pairs->abandon();
-      }
+    // To free a device's memory would wait for its streams, which may wait for a rank that is gone.
+    if (transport.failed() && (HasExecutor<T> || transport::buffers_in_use(transport) > 0)) {
+      of_running.abandon();
+      if (pairs) pairs->abandon();
+    }
   }
 
   /// Sets the number and the tag of the next operation. Operations on another engine that this one alternates with (see

@@ -43,12 +43,11 @@ class growing_buffer {
     if (bytes > size_) grow(bytes, memory);
     return memory_.get();
   }
-  /// A device's memory is leaked: work that may never end may still use it.
+  /// It is leaked: work that may never end may still use it.
   void abandon() {
-    if constexpr (!frees_at_once) {
-      static_cast<void>(memory_.release());
+    static_cast<void>(memory_.release());
+    if constexpr (!frees_at_once)
       for (auto& m : outgrown_) static_cast<void>(m.release());
-    }
   }
 
  private:

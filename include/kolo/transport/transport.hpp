@@ -300,7 +300,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
 /// The executor guarantees: a round is posted with one `submit`; at most one message goes from one rank to another in a
 /// round; no message is empty, and one may hold many blocks, so it may be longer than a piece. No tag is ~0: a
 /// transport may use it for messages of its own, in `split`. The communicator keeps its staging until the transport is
-/// gone.
+/// gone, and for ever where `buffers_in_use()` counts any then.
 ///
 /// The transport must handle: after a failure, operations that were under way go on until one of their calls throws: so
 /// `done` throws it of a request that was cancelled, as do `send` and `receive` from then on. A message may come before
