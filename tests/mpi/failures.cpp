@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 bool is_cut = false;           ///< the next message whose end MPI_Test sees
+int freed = 0;                 ///< communicators
 const double* sums = nullptr;  ///< where MPI's own allreduce puts its result
 }  // namespace
 
@@ -27,6 +28,7 @@ extern "C" int MPI_Test(MPI_Request* r, int* flag, MPI_Status* status) {
   const int code = PMPI_Test(r, flag, status);
   return code == MPI_SUCCESS && *flag != 0 && std::exchange(is_cut, false) ? MPI_ERR_TRUNCATE : code;
 }
+extern "C" int MPI_Comm_free(MPI_Comm* comm) { return ++freed, PMPI_Comm_free(comm); }
 extern "C" int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                               MPI_Request* r) {
   sums = static_cast<double*>(out);
@@ -281,6 +283,29 @@ void computing(mpi_world& world) {
   });
 }
 
+/// MPI has few communicators: one gives its own back also when the roll was called on it.
+void called_the_roll(mpi_world& world) {
+  world.run("a roll call that everybody answered", [&](complaints& wrong) {
+    freed = 0;
+    {
+      kolo::detail::mpi::failure_channel all{kolo::detail::mpi::duplicate(MPI_COMM_WORLD), world.rank(), world.size()};
+      if (world.rank() == 0) all.call_the_roll();
+      MPI_Barrier(MPI_COMM_WORLD);
+      const auto is_silent = [](const auto& s) { return s.is == kolo::detail::transport::sign_of_life::silent; };
+      const auto waits = [&] {
+        all.poll();
+        all.answer(0);
+        return std::count_if(all.signs().begin(), all.signs().end(), is_silent) > 1;  // rank 0 asks the others alone
+      };
+      while (waits()) continue;
+      MPI_Request everybody;
+      MPI_Ibarrier(MPI_COMM_WORLD, &everybody);
+      for (int there = 0; there == 0; waits()) MPI_Test(&everybody, &there, MPI_STATUS_IGNORE);
+    }
+    wrong.expect(freed == 1, "its communicator was not given back");
+  });
+}
+
 void thrown(mpi_world& world) {
   world.run("an exception destroys a communicator", [&](complaints& wrong) {
     const int last = world.size() - 1;
@@ -385,6 +410,7 @@ int main(int argc, char** argv) {
   packed_late(world);
   stopped(world);
   computing(world);
+  called_the_roll(world);
   thrown(world);
   cut_off(world);
   contained(world);

@@ -33,11 +33,12 @@ class failure_channel {
   failure_channel(failure_channel&&) noexcept = default;
   failure_channel& operator=(failure_channel&&) noexcept = default;
   ~failure_channel() {
-    if (comm_.get() == MPI_COMM_NULL || (!first_ && pending_.empty())) return;
+    if (comm_.get() == MPI_COMM_NULL) return;
+    if (is_running()) forget_what_has_left();
+    if (!first_ && pending_.empty()) return;
     comm_.abandon();
-    if (is_running()) drop_statements();
-    for (auto& l : pending_)
-      if (!is_running() || !has_left(*l)) static_cast<void>(l.release());  // MPI still reads it
+    if (is_running()) drop_statements(), forget_what_has_left();
+    for (auto& l : pending_) static_cast<void>(l.release());  // MPI still reads it
   }
 
   const failure* failed() const { return first_ ? &*first_ : nullptr; }
@@ -165,6 +166,7 @@ class failure_channel {
   void broadcast(const statement& s) { send(s, 0, size_); }
   /// To the ranks from `first` on and before `end`, but not to itself.
   void send(const statement& s, int first, int end) {
+    forget_what_has_left();
     auto& l = *pending_.emplace_back(std::make_unique<pending_send>());
     l.what = s;
     l.what.sender = rank_in_world(MPI_COMM_SELF, 0);
@@ -174,6 +176,9 @@ class failure_channel {
       if (r != rank_ && MPI_Isend(&l.what, sizeof s, MPI_BYTE, comm_rank, tag_, comm_.get(), &request) == MPI_SUCCESS)
         l.in_flight.push_back(request);
     }
+  }
+  void forget_what_has_left() {
+    std::erase_if(pending_, [](const auto& l) { return has_left(*l); });
   }
   static bool has_left(pending_send& l) {
     int all = 0;
