@@ -339,6 +339,17 @@ void thrown(mpi_world& world) {
   });
 }
 
+void refused_options(mpi_world& world) {
+  world.run("a rank is given no deadline for its communicator", [&](complaints& wrong) {
+    const auto make = [&](auto timeout) {
+      kolo::mpi::communicator{MPI_COMM_WORLD, kolo::mpi::options{.timeout = timeout}};
+    };
+    expect_end(wrong, end_of([&] { make(world.rank() == 1 ? 0s : 60s); }),
+               world.rank() == 1 ? "invalid argument -1" : "peer failed 1");
+    expect_end(wrong, end_of([&] { make(0s); }), "invalid argument -1");
+  });
+}
+
 /// MPI has done with a receive that ends with an error: nobody asks anything of that request any more.
 void cut_off(mpi_world& world) {
   world.run("a receive that ends with an error", [&](complaints& wrong) {
@@ -412,6 +423,7 @@ int main(int argc, char** argv) {
   computing(world);
   called_the_roll(world);
   thrown(world);
+  refused_options(world);
   cut_off(world);
   contained(world);
   number_again(world);

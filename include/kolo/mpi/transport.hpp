@@ -60,12 +60,13 @@ class transport {
   using ticket = mpi::ticket;
 
   /// Collective over `existing`, which stays the caller's.
-  /// Errors  mismatch, on all ranks: some are checked, by their options or their environment, and some are not.
-  explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{checked(o)} {
+  /// Errors  on all ranks: mismatch: some are checked, by their options or their environment, and some are not;
+  ///         invalid_argument where the deadline is none, then peer_failed on the others.
+  explicit transport(MPI_Comm existing, const mpi::options& o = {}) : options_{o} {
     data_ = detail::mpi::duplicate(existing);
     auto second = detail::mpi::duplicate(existing);
     begin_with(std::move(second));
-    expect_all_checked_or_none();
+    agree_on_options();
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
     liveness_ = detail::mpi::local_liveness{data_, nodes_, rank_};
     oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank_).local_size);
@@ -254,10 +255,16 @@ class transport {
     exceptions_ = std::uncaught_exceptions();
   }
 
-  void expect_all_checked_or_none() const {
-    const int mine = options_.checked || detail::execute::is_checked_by_environment();
+  void agree_on_options() {
+    constexpr int refused = 2;
+    const bool has_deadline = options_.timeout.count() > 0;
+    const int mine = has_deadline ? options_.checked || detail::execute::is_checked_by_environment() : refused;
     std::vector<int> all(static_cast<std::size_t>(size_));
     detail::mpi::check(MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, data_.get()), "MPI_Allgather", rank_);
+    options_ = checked(options_);
+    if (const auto r = static_cast<int>(std::find(all.begin(), all.end(), refused) - all.begin()); r < size_)
+      throw error{failure_from({.peer = r}, errc::peer_failed, rank_, {},
+                               detail::core::text_of({"rank ", r, " was given no deadline, and refused it"}))};
     const auto other = std::find(all.begin(), all.end(), 1 - all[0]);
     if (other == all.end()) return;
     const int r = static_cast<int>(other - all.begin());
