@@ -306,4 +306,4 @@ if [ $what = quick ]; then echo "(sanitizers, the second compiler, mutants, CUDA
 if [ ${#failures[@]} -gt 0 ]; then printf '\nfailed:\n'; printf '  %s\n' "${failures[@]}"; fi
 echo
 echo "$total_passed passed, $total_failed failed"
-[ "$total_failed" = 0 ]
+[ "$total_failed" = 0 ] && [ ${#failures[@]} = 0 ]
