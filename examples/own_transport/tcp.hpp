@@ -52,7 +52,7 @@ class transport {
   transport(const std::string& address, int rank, int size, const tcp::options& o = {}, socket listener = socket{})
       : options_{o}, rank_{rank} {
     if (size < 1 || size > 128 || rank < 0 || rank >= size) refuse("there are 1 to 128 ranks, from 0 on");
-    if (o.timeout.count() <= 0) refuse("the deadline must be longer than nothing");
+    if (o.timeout.count() <= 0) refuse("the deadline must be greater than 0");
     rendezvous m{hello_message(size), o.timeout, [] {}};
     if (rank > 0) m.join(address);
     else if (size > 1) m.host(listener ? std::move(listener) : listen_at(address));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What is about one schedule does not guess which one of a family is meant.
-// expect: kolo: this is a family of schedules, and one is wanted, of one collective: say ring::allreduce\{\} in place of ring\{\}
+// expect: kolo: this is a family of schedules; pass the schedule of one collective, such as ring::allreduce\{\} in place of ring\{\}
 #include <kolo/schedule/chain.hpp>
 #include <kolo/schedule/draw.hpp>
 #include <kolo/schedule/ring.hpp>

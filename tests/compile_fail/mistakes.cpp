@@ -70,11 +70,11 @@ int main() {
 #if IS(5)
     kolo::allreduce(comm, x, kolo::bit_and);
 #endif
-// expect: kolo: what shall it combine with\? The operator comes after the views
+// expect: kolo: the operator is missing. It comes after the views
 #if IS(6)
     kolo::allreduce(comm, x);
 #endif
-// expect: kolo: which rank is the root\? Its number comes after views, counts and operator
+// expect: kolo: the root is missing. Its rank comes after views, counts and operator
 #if IS(7)
     kolo::broadcast(comm, x);
 #endif
@@ -87,7 +87,7 @@ int main() {
     std::vector<bool> bits(10);
     kolo::allreduce(comm, bits, kolo::bit_or);
 #endif
-// expect: kolo: one argument is nothing that a collective takes
+// expect: kolo: a collective does not take this argument
 #if IS(10)
     std::list<float> list(10);
     kolo::allreduce(comm, list, kolo::sum);
@@ -96,7 +96,7 @@ int main() {
 #if IS(11)
     kolo::allreduce(comm, x, whole, kolo::sum);
 #endif
-// expect: kolo: the operator does not fit the elements: .*elements of a type of your own want its operators
+// expect: kolo: the operator does not fit the elements: .*elements of a type of your own need its operators
 #if IS(12)
     std::vector<point> points(10);
     kolo::allreduce(comm, points, kolo::sum);
@@ -139,15 +139,15 @@ int main() {
 #if IS(21)
     kolo::allreduce(comm, x, kolo::sum, almost_ring{});
 #endif
-// alone: kolo: this is a family of schedules, and one is wanted, of one collective
+// alone: kolo: this is a family of schedules; pass the schedule of one collective
 #if IS(22)
     kolo::simulate::run(kolo::ring{}, 8, 1000, {});
 #endif
-// alone: kolo: this is a family of schedules, and one is wanted, of one collective
+// alone: kolo: this is a family of schedules; pass the schedule of one collective
 #if IS(23)
     kolo::draw(kolo::ring{}, 4);
 #endif
-// alone: kolo: this is a family of schedules, and one is wanted, of one collective
+// alone: kolo: this is a family of schedules; pass the schedule of one collective
 #if IS(24)
     kolo::verify(kolo::ring{}, 4);
 #endif

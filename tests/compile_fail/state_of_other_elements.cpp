@@ -2,7 +2,7 @@
 // An optimizer's state has a type of elements, which is said; rules compute in float and double; what is no element is not sent.
 // expect: kolo: kolo::replicated keeps the state of floats unless it is told: kolo::replicated<Rule, double>
 // expect: kolo: an update rule has states and rule\(value, gradient, state, step\); those of kolo::update take float and double
-// expect: kolo: the items of a std::vector<bool> lie nowhere: send a std::vector<char>
+// expect: kolo: a std::vector<bool> packs its elements into bits, which are no objects: send a std::vector<char>
 #include <kolo/kolo.hpp>
 
 #include <kolo/train.hpp>

@@ -64,7 +64,7 @@ TEST_CASE("nccl: a plan of one rank is a copy, however often it has run; one bet
           tensor<float> x{of_rank(0, 100), s};
           auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, {.stream = s});
           for (int k = 0; k < 3; ++k, plan.run())
-            wrong.expect(plan.how() == "a copy, as there is one rank", plan.how());
+            wrong.expect(plan.how() == "a copy, since there is one rank", plan.how());
         }) == "");
   CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
           tensor<float> x{of_rank(0, 100), s};

@@ -129,7 +129,8 @@ TEST_CASE("device threads: several devices") {
     kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
     const auto words = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s}); });
-    wrong.expect(words.find("cannot all touch each other's memory") != std::string::npos, words);
+    wrong.expect(words.find("not all devices of this process can access each other's memory") != std::string::npos,
+                 words);
     wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice != "native", "chosen all the same");
   });
   cuda_double::the.devices_are_apart = false;

@@ -264,8 +264,8 @@ def refusals(r, p):
     refused("of different types", dist.group.WORLD.reduce_scatter, [torch.zeros(1)], [parts])  # dist.reduce_scatter looks itself
     one = torch.ones(1)
     for call in (dist.all_reduce, lambda t: dist.broadcast(t, src=0), lambda t: dist.recv(t, (r + 1) % p)):
-        refused("are one in memory", call, one.expand(5))
-    refused("are one in memory", dist.all_gather, [one.expand(5) for _ in range(p)], full(1.0))
+        refused("share memory", call, one.expand(5))
+    refused("share memory", dist.all_gather, [one.expand(5) for _ in range(p)], full(1.0))
     whole = torch.arange(2.0 * p)
     begin = 2 * r - (r > 0) + (r == 0)  # beside this rank's part
     refused("in and out overlap", dist.reduce_scatter_tensor, whole[begin : begin + 2], whole)

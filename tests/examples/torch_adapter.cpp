@@ -221,12 +221,12 @@ TEST_CASE("misuse is an error with a sentence, thrown through backward() where i
                      auto stranger = torch::ones({2}, torch::requires_grad());
                      kolo::torch_optimizer{comm, torch::optim::SGD{{stranger}, 0.1}, m};
                    }),
-                   "no trained parameter of the module"));
+                   "not a trained parameter of the module"));
   REQUIRE(contains(alone([&](auto&, network& m, auto& o) {
                      backward(m), o.step();
                      m.second->bias.requires_grad_(true), backward(m), o.step();
                    }),
-                   "no trained parameter of the module when"));
+                   "not a trained parameter of the module when"));
 }
 
 TEST_CASE("what one rank refuses, the other hears at once") {

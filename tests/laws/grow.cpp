@@ -129,7 +129,7 @@ TEST_CASE("grow: ranks that say different things, or no name, hear it, and go on
             3,
             "invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, invalid argument -1, "
             "invalid argument -1, "));
-  CHECK(words_of([] { kolo::threads::join(""); }) == "kolo: the meeting to join has no name");
+  CHECK(words_of([] { kolo::threads::join(""); }) == "kolo: join takes a name that is not empty");
 }
 
 TEST_CASE("grow: of two groups at one meeting the second hears it, and the first one gets the newcomer") {

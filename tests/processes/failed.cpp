@@ -123,7 +123,7 @@ TEST_CASE("what one rank refuses or has not when it meets its neighbours, all he
     if (comm.rank() == 1) ::setrlimit(RLIMIT_NOFILE, &none);
     return words_of([&] { kolo::shm::node_communicator(comm); });
   });
-  CHECK(exhausted.said == all_say(3, "kolo: rank 1: asking the system which host this is: Too many open files"));
+  CHECK(exhausted.said == all_say(3, "kolo: rank 1: reading the host's identity: Too many open files"));
 }
 
 TEST_CASE("a rank that has met the others and cannot address their memory is not waited for") {

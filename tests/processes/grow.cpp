@@ -163,7 +163,7 @@ TEST_CASE("grow: nobody comes, which all hear, and go on") {
 
 TEST_CASE("grow: who joins a group that there is not hears it") {
   CHECK(joining(laws::fresh_meeting(), [](auto&) { return "joined"; }, {.timeout = 50ms}).result() ==
-        "kolo: rendezvous, no group of ranks has grown at that meeting within 0.050 s");
+        "kolo: rendezvous, no group of ranks has grown under that name within 0.050 s");
 }
 
 TEST_CASE("grow: a newcomer is killed before it has arrived: all hear that, and go on, and another one comes") {

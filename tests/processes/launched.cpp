@@ -128,9 +128,9 @@ TEST_CASE("processes that have a name in common meet by it, whatever number they
   CHECK(met.said == all_say(3, "fine3"));
   const kolo::shm::options soon{.timeout = std::chrono::milliseconds{50}};
   CHECK_THROWS_WITH(kolo::shm::meet(3, 3, "all", soon),
-                    "kolo: ranks of one host meet by a name, each as one of them: rank 3 of 3 as \"all\" is none");
+                    "kolo: meet takes a name, and a rank that is one of the ranks: rank 3 of 3 as \"all\" is none");
   CHECK_THROWS_WITH(kolo::shm::meet(0, 1, "", soon),
-                    "kolo: ranks of one host meet by a name, each as one of them: rank 0 of 1 as \"\" is none");
+                    "kolo: meet takes a name, and a rank that is one of the ranks: rank 0 of 1 as \"\" is none");
 }
 
 TEST_CASE("a world that has not come about is tried again, by all under the same name") {

@@ -467,7 +467,7 @@ TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the 
   };
   check("step without a backward pass", [](auto& o, model&, auto&) { o.step(); });
   check("parameter 2 was ready twice", [](auto& o, model&, auto&) { o.ready(2), o.ready(2); });
-  check("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
+  check("zero_gradients was called between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
   check("parameter 1 changed its shape: from 300 values to 299",
         [](auto& o, model&, auto& p) { p[1].value = p[1].value.first(299), o.ready(1); });
   check("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });

@@ -598,11 +598,11 @@ TEST_CASE("a rank with one batch less is an error of the others at once, whether
 TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
   const auto step = [](auto& o, model&, auto&) { o.step(); };
   check_refusal("step without a backward pass: no gradient is ready", step);
-  check_refusal("step before the backward pass is over: parameter 0 is not ready",
+  check_refusal("step before the end of the backward pass: parameter 0 is not ready",
                 [](auto& o, model&, auto&) { o.ready(2), o.step(); });
   check_refusal("parameter 2 was ready twice", [](auto& o, model&, auto&) { o.ready(2), o.ready(2); });
   check_refusal("there is no parameter 3", [](auto& o, model&, auto&) { o.ready(3); });
-  check_refusal("gradients were to be zeroed between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
+  check_refusal("zero_gradients was called between", [](auto& o, model&, auto&) { o.ready(2), o.zero_gradients(); });
   check_refusal("parameter 0: the gradient was zeroed between the backward pass and the step",
                 [](auto& o, model& m, auto&) {
                   o.ready(0), o.ready(1);
@@ -630,7 +630,7 @@ TEST_CASE("passes that add up are not broken off") {
   check_refusal(
       "synchronize comes after the last of options.passes", [](auto& o, model&, auto&) { o.synchronize(); }, three);
   check_refusal(
-      "gradients were to be zeroed between", [](auto& o, model&, auto&) { o.zero_gradients(); }, three);
+      "zero_gradients was called between", [](auto& o, model&, auto&) { o.zero_gradients(); }, three);
   check_refusal(
       "skip_step comes after synchronize", [](auto& o, model&, auto&) { o.skip_step(); }, three);
   const char* const not_now = "join was called in the middle of a backward pass, or before the step";

@@ -109,7 +109,7 @@ strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tens
   }
   if (!std::is_const_v<T> && shares && dense > 0)
     detail::adapt::refuse_dlpack(
-        "has elements that are one in memory, as those of an expanded tensor are: from_dlpack<const T> takes it");
+        "has elements that share memory, as those of an expanded tensor do: from_dlpack<const T> takes it");
   return {reinterpret_cast<T*>(first), extents, strides};
 }
 
@@ -141,9 +141,9 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
   if (all->shape.empty()) all->shape = {count};
   std::int64_t holds = 1;
   for (const std::int64_t extent : all->shape) {
-    if (extent < 0) detail::adapt::refuse_dlpack("is to have a negative extent");
+    if (extent < 0) detail::adapt::refuse_dlpack("would have a negative extent");
     if (__builtin_mul_overflow(holds, extent, &holds))
-      detail::adapt::refuse_dlpack("is to have more elements than can be counted");
+      detail::adapt::refuse_dlpack("would have more elements than can be counted");
   }
   if (holds != count)
     detail::adapt::refuse_dlpack("is to have a shape of " + std::to_string(holds) + " elements, and there are " +

@@ -16,7 +16,7 @@ struct alltoall {
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require_equal(comm, name(K), "in has ", n, " elements, and out has ", c.out.size());
-      require(comm, name(K), n % p == 0, "ragged parts want counts: in has ", n,
+      require(comm, name(K), n % p == 0, "parts of different lengths need counts: in has ", n,
               " elements, no multiple of the number of ranks, ", p);
       complete<K, view_element_t<In>>(comm, c, n / p, n);
       require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");

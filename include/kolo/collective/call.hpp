@@ -143,7 +143,7 @@ int root_from(auto& comm, kind k, const RootLike auto& root) {
   return static_cast<int>(rank);
 }
 
-inline constexpr const char* uncountable = "the elements of all ranks are more than can be counted";
+inline constexpr const char* uncountable = "all ranks together have more elements than can be counted";
 /// The number of elements of all ranks, at n per rank.
 std::size_t of_all_ranks(auto& comm, kind k, std::size_t n) {
   std::size_t total = 0;

@@ -47,7 +47,7 @@ struct sound_argument {
       "struct of their members");
   static_assert(yes || almost_algorithm || almost_view || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
                     std::is_same_v<plain, std::vector<bool>>,
-                "kolo: one argument is nothing that a collective takes: a view (contiguous, trivially copyable "
+                "kolo: a collective does not take this argument; it takes a view (contiguous, trivially copyable "
                 "elements; kolo::strided; kolo::bucket; a type T of your own for which kolo::View<T> holds), an "
                 "operator, counts, a root or an algorithm; options come last, and are a decltype(comm)::options");
 };
@@ -97,12 +97,11 @@ struct complete_parts {
                 "kolo: counts are integers, no bools and no characters, that lie side by side in the host's memory: "
                 "take a std::vector<std::size_t>");
   static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");
-  static_assert(
-      !has_views || !schedule::reduces(K) || !std::same_as<typename P::op, execute::none>,
-      "kolo: what shall it combine with? The operator comes after the views: kolo::allreduce(comm, x, kolo::sum)");
+  static_assert(!has_views || !schedule::reduces(K) || !std::same_as<typename P::op, execute::none>,
+                "kolo: the operator is missing. It comes after the views: kolo::allreduce(comm, x, kolo::sum)");
   static_assert(
       !has_views || !core::has_root(K) || P::has_root,
-      "kolo: which rank is the root? Its number comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
+      "kolo: the root is missing. Its rank comes after views, counts and operator: kolo::broadcast(comm, x, 0)");
 };
 
 /// How in and out relate to each other, and to the communicator's memory. `Writes`: the call writes into out.

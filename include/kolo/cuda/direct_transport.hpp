@@ -97,7 +97,7 @@ class direct_transport : public PeerMemory::base_transport {
   stream_executor<Batch> executor() const { return work_.executor(); }
   std::string refusal(const kolo::collective_args& args) {
     if (args.native && !kernels_reach_all())
-      return "the devices that this process sees cannot all touch each other's memory: name an algorithm";
+      return "not all devices of this process can access each other's memory: name an algorithm";
     return work_.refusal(args);
   }
   /// Whether one kernel can touch the memory of all ranks; asks the devices once.

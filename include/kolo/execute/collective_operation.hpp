@@ -120,7 +120,7 @@ class collective_operation : public operation {
   }
   /// How it runs, in words.
   std::string how() const requires CapturesMessages<T> {
-    if (args_.schedule.rounds == 0) return "a copy, as there is one rank";
+    if (args_.schedule.rounds == 0) return "a copy, since there is one rank";
     return captured_ ? captured_->captured.how() : "call by call";
   }
 

@@ -34,14 +34,14 @@ void agree_to_grow(auto& members, const growth_request& mine) {
   for (int r = 0; r < members.size(); ++r) {
     const auto& its = all[static_cast<std::size_t>(r)];
     if (its.is_refused != 0 || its.newcomers < 1)
-      throw error{errc::invalid_argument, "ranks grow at a meeting that has a name, by one newcomer or more: rank " +
-                                              std::to_string(r) + " says another thing"};
+      throw error{errc::invalid_argument,
+                  "grow takes a name and at least one newcomer: rank " + std::to_string(r) + " says another thing"};
     shm::checked_ranks(0LL + members.size() + its.newcomers);
     if (its.timeout < 0) throw error{errc::invalid_argument, transport::negative_deadline};
     if (std::string_view{its.place} != std::string_view{all[0].place} || its.timeout != all[0].timeout ||
         its.newcomers != all[0].newcomers)
       throw error{errc::invalid_argument,
-                  "all ranks grow at one meeting, by as many newcomers, with one deadline: rank " + std::to_string(r) +
+                  "all ranks pass the same name, number of newcomers and deadline to grow: rank " + std::to_string(r) +
                       " says other ones than rank 0"};
   }
 }
@@ -69,7 +69,7 @@ class welcoming {
           return rendezvous_server{options_, std::move(listener), started};
         },
         [&](const admission&) -> rendezvous_server {
-          throw error{errc::mismatch, "another group of ranks grows at that meeting"};
+          throw error{errc::mismatch, "another group of ranks grows under that name"};
         },
         check));
     server_->collect(check);

@@ -117,7 +117,7 @@ Comm world(const options& o) {
 template <std::same_as<communicator> Comm>
 Comm meet(int rank, int size, std::string_view name, const options& o) {
   if (rank < 0 || rank >= size || name.empty())
-    throw error{errc::invalid_argument, "ranks of one host meet by a name, each as one of them: rank " +
+    throw error{errc::invalid_argument, "meet takes a name, and a rank that is one of the ranks: rank " +
                                             std::to_string(rank) + " of " + std::to_string(size) + " as \"" +
                                             std::string{name} + "\" is none"};
   auto job = detail::launch::job_name({}, std::string{name}.c_str());

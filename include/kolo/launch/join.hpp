@@ -85,7 +85,7 @@ class offered_region<Memory> {
 /// from the group. `o.timeout`: how long it waits for the group; then their communicator's deadline is its own.
 template <class Memory>
 shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_options& o) {
-  if (meeting.empty()) throw error{errc::invalid_argument, "the meeting to join has no name"};
+  if (meeting.empty()) throw error{errc::invalid_argument, "join takes a name that is not empty"};
   const auto started = rendezvous_clock::now();
   const rendezvous_options me{.rank = newcomer,
                               .size = 0,

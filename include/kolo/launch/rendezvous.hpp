@@ -180,7 +180,7 @@ class rendezvous_server {
     if (options_.is_growing && hello.rank != newcomer) {  // rank 0 of another group: no fault of those who wait here
       send_reply(g.socket.get(), {.code = errc::mismatch,
                                   .peer = 0,
-                                  .text = std::string_view{"another group of ranks grows at that meeting"}});
+                                  .text = std::string_view{"another group of ranks grows under that name"}});
       return false;
     }
     if (options_.is_growing) {
@@ -330,8 +330,8 @@ auto rendezvous_at(const rendezvous_options& i, rendezvous_clock::time_point sta
     ::poll(nullptr, 0, i.is_growing && attempt > 1000 ? 5 : 1);  // a newcomer may wait for hours
   }
   if (i.is_growing)
-    throw give_up(errc::timeout, i.rank == 0 ? "another group of ranks has that meeting"
-                                             : "no group of ranks has grown at that meeting within " +
+    throw give_up(errc::timeout, i.rank == 0 ? "another group of ranks uses that name"
+                                             : "no group of ranks has grown under that name within " +
                                                    transport::in_seconds(i.timeout));
   throw give_up(errc::timeout,
                 "rank 0 was not found within " + transport::in_seconds(i.timeout) +

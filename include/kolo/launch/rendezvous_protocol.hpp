@@ -101,7 +101,8 @@ static_assert(std::has_unique_object_representations_v<hello_message> &&
 
 inline hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds remaining) {
   hello_message g;
-  if (i.terms.size() > g.terms.size()) throw error{errc::invalid_argument, "too many terms for a greeting"};
+  if (i.terms.size() > g.terms.size())
+    throw error{errc::invalid_argument, "too many terms for one message of the rendezvous"};
   g.rank = i.rank;
   g.size = i.size;
   g.pid = ::getpid();
@@ -118,7 +119,7 @@ inline int milliseconds_until(
 
 inline os::descriptor new_socket() {
   os::descriptor s{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-  if (!s) os::throw_errno("making a socket for the ranks to meet");
+  if (!s) os::throw_errno("making the rendezvous socket");
   return s;
 }
 
@@ -127,8 +128,7 @@ struct socket_address {
   sockaddr_un name{};
   socklen_t length;
   explicit socket_address(const std::string& text) {
-    if (text.size() + 1 > sizeof name.sun_path)
-      throw error{errc::invalid_argument, "the name of a meeting is too long: " + text};
+    if (text.size() + 1 > sizeof name.sun_path) throw error{errc::invalid_argument, "the name is too long: " + text};
     name.sun_family = AF_UNIX;
     std::memcpy(name.sun_path + 1, text.data(), text.size());
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
@@ -142,7 +142,7 @@ inline os::descriptor listen_at(const std::string& name) {
   const socket_address here{name};
   if (::bind(s.get(), here.get(), here.length) != 0) {
     if (errno == EADDRINUSE) return {};
-    os::throw_errno("naming the place where the ranks meet");
+    os::throw_errno("binding the rendezvous socket");
   }
   if (::listen(s.get(), SOMAXCONN) != 0) os::throw_errno("listening for the other ranks");
   return s;
@@ -154,7 +154,7 @@ inline os::descriptor connect_to(const std::string& name) {
   const socket_address there{name};
   if (::connect(s.get(), there.get(), there.length) == 0) return s;
   if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR || errno == ENOENT || errno == EPROTOTYPE) return {};
-  os::throw_errno("looking for rank 0");
+  os::throw_errno("connecting to rank 0");
 }
 
 /// Where rank 0 listens if its name is taken already: a place that no process can take beforehand, and that all ranks
@@ -184,7 +184,7 @@ inline ucred peer_of(int socket) {
   ucred who{};
   socklen_t length = sizeof who;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
-    os::throw_errno("asking who is at the other end");
+    os::throw_errno("reading a peer's credentials");
   return who;
 }
 

@@ -230,7 +230,7 @@ constexpr void operator_check() {
         OperatorFor<Op, T>,
         "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
         "elements, must give something that converts to an element (bit_and, bit_or and bit_xor take integers; "
-        "elements of a type of your own want its operators, or one of your own)");
+        "elements of a type of your own need its operators, or an operator of yours)");
   else if constexpr (!detail::reduce::finishes_if_it_must<Op, T>)
     static_assert(detail::reduce::finishes_if_it_must<Op, T>,
                   "kolo: finish(x, p), called on a const operator with what partial results are kept in (float, for "

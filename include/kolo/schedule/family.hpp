@@ -70,10 +70,11 @@ concept KnowsItsKind = ManySchedules<A> && requires(const A& a) {
 /// The compile error of a function that takes one schedule and is given a family.
 template <class A>
 constexpr void ask_which() {
-  static_assert(Schedule<A>,
-                "kolo: this is a family of schedules, and one is wanted, of one collective: say ring::allreduce{} in "
-                "place of ring{}, or "
-                "schedule_of<kind::allreduce>(family) where the family has parameters");
+  static_assert(
+      Schedule<A>,
+      "kolo: this is a family of schedules; pass the schedule of one collective, such as ring::allreduce{} in "
+      "place of ring{}, or "
+      "schedule_of<kind::allreduce>(family) where the family has parameters");
 }
 /// Returns f(schedule) if the family knows its kind at run time; with any other family it does not compile.
 template <class R, ManySchedules A, class F>

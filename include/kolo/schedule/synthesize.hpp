@@ -126,7 +126,7 @@ synthesized synthesize(kind k, const auto& g, std::size_t bytes, int root = 0) {
   const bool is_rooted = k == kind::broadcast || k == kind::reduce;
   if (k != kind::allreduce && k != kind::reduce_scatter && k != kind::allgather && !is_rooted)
     return refuse("it makes an allreduce, a reduce_scatter, an allgather, a broadcast or a reduce");
-  if (p < 2) return refuse("one rank has nobody to talk to");
+  if (p < 2) return refuse("one rank has no peer");
   if (root < 0 || root >= p) return refuse("the root is no rank of the graph");
   const std::size_t parts = is_rooted ? 1 : static_cast<std::size_t>(p);
   std::optional<synthesized> best;

@@ -56,12 +56,12 @@ constexpr const char* sentence(fault f) {
     case fault::no_operator: return "combines, and the collective has no operator";
     case fault::counted_twice: return "contribution counted twice";
     case fault::missing: return "contribution missing at the end";
-    case fault::not_promised: return "holds something else than is promised";
-    case fault::drift: return "combined otherwise than on another rank, so the replicas would drift";
+    case fault::not_promised: return "holds something else than the collective requires";
+    case fault::drift: return "combined in another way than on another rank, so replicas would drift";
     case fault::order: return "not combined in the order of the ranks";
     case fault::combined_late: return "combined after the last of reduce_rounds";
     case fault::not_relative:
-      return "does something else than rank 0, seen from where it stands, though the schedule says `relative`";
+      return "does something else than rank 0, relative to its own number, although the schedule is `relative`";
   }
   return "";
 }

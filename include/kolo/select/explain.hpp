@@ -84,7 +84,7 @@ inline explanation explain_choice(std::span<const candidate> all, const selectio
                                   const tuning* fitted, const char* origin) {
   const tuning& table = deciding(q, fixed, fitted);
   explanation e{.collective = q.collective, .ranks = q.size, .bytes = q.bytes};
-  if (q.size == 1) return e.choice = "none", e.reason = "one rank has nobody to talk to", e;
+  if (q.size == 1) return e.choice = "none", e.reason = "one rank has no peer", e;
   for (const candidate& c : all) {
     const char* const no = why_ineligible(c, q, table);
     explanation::considered one{.algorithm = c.name, .seconds = no ? 0 : predicted(c, q, table), .is_admitted = !no};

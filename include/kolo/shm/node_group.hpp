@@ -33,7 +33,7 @@ inline host_mark this_host() {
   host_mark m{14695981039346656037u, number_of("/proc/self/ns/pid"), number_of("/proc/self/ns/net")};
   unsigned char id[36]{};
   const os::descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
-  if (!file && os::is_exhausted(errno)) os::throw_errno("asking the system which host this is");
+  if (!file && os::is_exhausted(errno)) os::throw_errno("reading the host's identity");
   if (file && ::read(file.get(), id, sizeof id) > 0)
     for (const unsigned char c : id) m.kernel = (m.kernel ^ c) * 1099511628211u;  // FNV-1a
   return m;

@@ -68,7 +68,7 @@ class shared_mapping {
   [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::os::descriptor fd) : state_{core::shared<state>()} {
     state_->fd = std::move(fd);
     struct stat status;
-    if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
+    if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("reading the shared segment");
     if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < page_size()) {
       throw error{errc::mismatch, "what was received is not a shared segment"};
     }
@@ -101,7 +101,7 @@ class shared_mapping {
                                                               ownership whose = ownership::common) const {
     const std::size_t length = whole_pages(bytes);
     struct stat status;
-    if (::fstat(fd(), &status) != 0) detail::os::throw_errno("looking at the shared segment");
+    if (::fstat(fd(), &status) != 0) detail::os::throw_errno("reading the shared segment");
     const auto size = static_cast<std::uint64_t>(status.st_size);
     if (region < page_size() || region % page_size() != 0 || region > size || length > size - region) {
       detail::core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
@@ -262,8 +262,7 @@ class shared_mapping {
   static detail::os::descriptor in_dev_shm() {
     detail::os::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
     if (!fd)
-      detail::os::throw_errno(
-          "no shared memory: memfd_create is not to be had, and an unnamed file in /dev/shm neither");
+      detail::os::throw_errno("no shared memory: neither memfd_create nor an unnamed file in /dev/shm is available");
     return fd;
   }
 

@@ -252,7 +252,7 @@ class slot_transport : public board_member {
     wait_context s{.operation = "shrink", .peer = rank_};
     if (state_of_rank(rank_).wants_shrink.load(std::memory_order_relaxed) != 0)
       throw error{failure_from(s, errc::invalid_argument, rank_, {},
-                               "it was called before, and what it returned is where the survivors go on")};
+                               "it was called before: the survivors continue on the communicator that it returned")};
     fail(failure_from(s, errc::peer_failed, rank_, {},
                       detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
     survivors<Memory> all{memory_, base_.get(), shape_, rank_};

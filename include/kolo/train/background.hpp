@@ -74,7 +74,7 @@ class background {
       work_ = nullptr;
       throw error{
           errc::timeout,
-          "an exchange was handed to a kolo::background that no thread runs: call its run() on a thread of yours"};
+          "an exchange was given to a kolo::background that no thread runs: call its run() on a thread of yours"};
     }
     changed_.wait(lock, [&] { return work_ == nullptr; });
     if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));

@@ -170,7 +170,7 @@ class gradient_exchange {
   /// Sets all gradients to zero; not between a backward pass and its step.
   void zero_gradients() {
     if (queue_.is_begun() || local_.has_begun())
-      refuse("gradients were to be zeroed between the backward pass and the step");
+      refuse("zero_gradients was called between the backward pass and the step");
     local_.zero(parameters_);
   }
 

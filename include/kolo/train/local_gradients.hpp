@@ -260,7 +260,7 @@ class local_gradients {
     return tensor(i).name + ": the gradient was zeroed between the backward pass and the step";
   }
   std::string not_ready(std::size_t i) const {
-    return "step before the backward pass is over: " + tensor(i).name + " is not ready";
+    return "step before the end of the backward pass: " + tensor(i).name + " is not ready";
   }
   template <class P>
   refusal refuses_shape(P& p, std::size_t i) const {

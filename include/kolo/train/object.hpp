@@ -91,8 +91,9 @@ void visit(Archive& archive, X& x) {
       for (auto& [key, value] : x) archive(const_cast<typename X::key_type&>(key), value);
     }
   } else if constexpr (GrowingContainer<X>) {
-    static_assert(std::is_lvalue_reference_v<decltype(*x.begin())>,
-                  "kolo: the items of a std::vector<bool> lie nowhere: send a std::vector<char>");
+    static_assert(
+        std::is_lvalue_reference_v<decltype(*x.begin())>,
+        "kolo: a std::vector<bool> packs its elements into bits, which are no objects: send a std::vector<char>");
     std::uint64_t n = x.size();
     archive(n);
     if constexpr (Archive::reads)

@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI {
 /// for the root in the next operation that they have in common with it, whose deadline includes the time of `f`.
 template <class Comm, class F>
 bool on_root(const Comm& comm, F&& f, int root = 0) {
-  static_assert(std::is_invocable_v<F>, "kolo: on_root calls f without arguments; capture what it needs");
+  static_assert(std::is_invocable_v<F>, "kolo: on_root calls f() without arguments: capture what it needs");
   if (comm.rank() != root) return false;
   std::forward<F>(f)();
   return true;

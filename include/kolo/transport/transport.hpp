@@ -167,7 +167,7 @@ constexpr std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) {
 /// The deadline of a new communicator: each must have one.
 constexpr std::chrono::nanoseconds checked_deadline(std::chrono::nanoseconds timeout) {
   if (timeout.count() <= 0)
-    throw error{errc::invalid_argument, "the deadline of a communicator must be longer than nothing"};
+    throw error{errc::invalid_argument, "the deadline of a communicator must be greater than 0"};
   return bounded(timeout);
 }
 

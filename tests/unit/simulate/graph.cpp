@@ -203,7 +203,7 @@ TEST_CASE("what cannot be synthesised is refused with a sentence") {
   for (const kind k : kinds)
     CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{2}, 1024); }), "not every rank reaches every other"));
   for (const kind k : kinds)
-    CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{1}, 1024); }), "one rank has nobody"));
+    CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{1}, 1024); }), "one rank has no peer"));
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::alltoall, g, 8); }), "kolo: synthesize: it makes an allreduce"));
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::broadcast, g, 8, 3); }), "the root is no rank"));
   const auto with = [](kolo::scheduled_message m) {

@@ -82,7 +82,7 @@ inline void check_pair(const char* call, const at::Tensor& a, const at::Tensor& 
 inline void check_written(const char* call, const tensors& all) {
   for (const auto& t : all)
     require(t.layout() != at::kStrided || at::has_internal_overlap(t) != at::MemOverlap::Yes, call,
-            "elements of a tensor that is written are one in memory, as those of an expanded tensor are");
+            "elements of an output tensor share memory, as those of an expanded tensor do");
 }
 /// Rejects tensors that share memory, unless `part` begins `at` elements after `whole` does. One with gaps is copied
 /// anyway.
@@ -101,11 +101,11 @@ inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t,
   const auto all = t.dim() > 0 ? t.size(0) : 1;
   std::int64_t total = 0;
   for (const auto n : rows) {
-    require(n >= 0, call, "a rank has less than no rows");
+    require(n >= 0, call, "a rank has a negative number of rows");
     total += n;
   }
   require(rows.empty() ? static_cast<std::size_t>(all) % p == 0 : rows.size() == p && total == all, call,
-          "the rows are no parts for each rank");
+          "the rows are not a part for each rank");
   std::vector<std::size_t> counts(p, static_cast<std::size_t>(t.numel()) / p);
   for (std::size_t r = 0; r < rows.size(); ++r)
     counts[r] = static_cast<std::size_t>(all > 0 ? rows[r] * (t.numel() / all) : 0);
