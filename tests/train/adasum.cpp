@@ -100,28 +100,6 @@ TEST_CASE("adasum: what agrees is averaged, what is at right angles is added, a 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("adasum: doubles whose squares overflow or vanish are averaged like others, of two sizes too") {
-  tally t;
-  kolo::threads::run(2, [&](auto& comm) {
-    kolo::adasum combine{comm};
-    struct parameter {
-      std::span<double> value, gradient;
-    };
-    for (const double size : {1.0, 1e200, 1e-170, 1e-310, 1e308})
-      for (const double ratio : {1.0, 0x1p-40}) {
-        const double other = size * ratio;
-        std::vector<double> values(2), along(2), apart(2);
-        along = comm.rank() == 0 ? std::vector{size, -size} : std::vector{other, -other};
-        apart[static_cast<std::size_t>(comm.rank())] = comm.rank() == 0 ? size : other;
-        const double mean = size / 2 + other / 2;
-        combine(std::vector{parameter{values, along}, parameter{values, apart}});
-        t.expect(std::abs(along[0] - mean) <= 1e-9 * mean && along[1] == -along[0]);
-        t.expect(apart == std::vector{size, other});
-      }
-  });
-  CHECK(t.wrong == 0);
-}
-
 TEST_CASE("adasum: views with gaps, local parameters, rows") {
   tally t;
   kolo::threads::run(3, [&](auto& comm) {

@@ -6,12 +6,9 @@
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/core/error.hpp>
 #include <kolo/reduce/arithmetic.hpp>
-#include <kolo/train/gradients.hpp>
 #include <kolo/train/parameter.hpp>
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -88,9 +85,7 @@ class adasum {
     const std::span<T> both = scratch_for<T>(2 * n);
     kolo::allgather(pair, gradient, both);
     const std::span<const T> all = both, a = all.first(n), b = all.last(n);
-    const int e = exponent(a), f = exponent(b);  // squares of doubles are taken near 1: they could overflow, or vanish
-    const double ab = dot(a, e, b, f), of_a = weight(std::ldexp(ab, f - e), dot(a, e, a, e)),
-                 of_b = weight(std::ldexp(ab, e - f), dot(b, f, b, f));
+    const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
     std::size_t i = 0;
     detail::train::for_runs(gradient, [&](std::span<T> run) {
       for (T& x : run) {
@@ -107,23 +102,13 @@ class adasum {
     return {reinterpret_cast<T*>(scratch_.data()), n};
   }
 
-  /// All elements are less than two to this power, from where squares are safe; 0 for elements smaller than a double.
   template <class T>
-  static int exponent(std::span<const T> x) {
-    if constexpr (sizeof(T) < sizeof(double)) return 0;
-    const double largest = std::bit_cast<double>(detail::train::largest_magnitude(x));
-    return largest > 0 && std::isfinite(largest) ? std::max(std::ilogb(largest) + 1, -1000) : 0;
-  }
-  /// The dot product of a / 2^e and b / 2^f.
-  template <class T>
-  static double dot(std::span<const T> a, int e, std::span<const T> b, int f) {
-    const double to_a = std::ldexp(1.0, -e), to_b = std::ldexp(1.0, -f);
+  static double dot(std::span<const T> a, std::span<const T> b) {
     double total = 0;
-    for (std::size_t i = 0; i < a.size(); ++i)
-      total += static_cast<double>(a[i]) * to_a * (static_cast<double>(b[i]) * to_b);
+    for (std::size_t i = 0; i < a.size(); ++i) total += static_cast<double>(a[i]) * static_cast<double>(b[i]);
     return total;
   }
-  /// The factor of a vector with this square; `ab` has the same scale. A zero vector is orthogonal to every other.
+  /// The factor of a vector with this square. A zero vector is orthogonal to every other.
   static double weight(double ab, double square) { return square == 0 ? 1 : 1 - ab / (2 * square); }
 
   C& comm_;
