@@ -274,6 +274,25 @@ TEST_CASE("a step whose rows cannot be exchanged is given up: the next one avera
   }
 }
 
+TEST_CASE("what was ready in a step that was given up is not missed in the next one") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    std::vector<float> dense(4), its(4, 1), table(8), of_table(8), expert(2), of_expert(2, 1);
+    kolo::row_list rows{.width = static_cast<std::size_t>(comm.rank() == 0 ? 2 : 4)};
+    std::vector<any_parameter<float>> all{
+        {dense, its, false, nullptr}, {table, of_table, false, &rows}, {expert, of_expert, true, nullptr}};
+    kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, all};
+    for (const std::size_t i : {0u, 1u, 2u}) optimizer.ready(i);
+    t.expect(!said([&] { optimizer.step(); }).empty());
+    rows.width = 2;
+    optimizer.zero_gradients();
+    std::fill(its.begin(), its.end(), 1.0f);
+    for (const std::size_t i : {0u, 1u}) optimizer.ready(i);  // this rank's expert had nothing to do
+    t.expect(said([&] { t.expect(optimizer.step() && dense[0] == -1); }).empty());
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("a step whose gradients have overflowed is skipped on all ranks, those that have joined among them") {
   with_both([](auto make) {
     for (const int p : {1, 2, 3}) {

@@ -47,11 +47,12 @@ struct word {
 }  // namespace kolo::inline KOLO_ABI::detail::core
 
 namespace kolo::inline KOLO_ABI {
-/// Writes what has a `message()` to a stream of the standard library's, whose header is not included here.
+/// Writes the `message()` of a type that asks for it to a stream of the standard library, whose header is not included.
 template <class Stream, class X>
-  requires requires(Stream& out, const X& x) {
+  requires requires(Stream& out, const X& x, const std::string& text) {
     typename Stream::char_type;
-    { x.message() } -> std::same_as<std::string>;
+    typename X::printed_by_message;
+    out.write(text.data(), 1);
   }
 Stream& operator<<(Stream& out, const X& x) { return out << x.message(), out; }
 }  // namespace kolo::inline KOLO_ABI

@@ -85,7 +85,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     leave();
     unreported->is_gone(this);
     // To free a device's memory would wait for its streams, which may wait for a rank that is gone.
-    if (transport.failed() && (HasExecutor<T> || transport::buffers_in_use(transport) > 0)) {
+    if (transport.failed() && (HasExecutor<T> || (process == ::getpid() && transport::buffers_in_use(transport) > 0))) {
       of_running.abandon();
       if (pairs) pairs->abandon();
     }

@@ -47,9 +47,11 @@ int launch(int ranks, F f, const options& o = {}) {
                   "kolo: what launch runs returns an exit status, an int, or nothing");
     if constexpr (std::is_void_v<result>) {
       return body(comm), 0;
-    } else {
+    } else if constexpr (std::is_integral_v<result>) {
       const auto status = static_cast<long long>(body(comm));
       return status == static_cast<int>(status) ? static_cast<int>(status) : 1;
+    } else {
+      return static_cast<int>(body(comm));
     }
   });
 }

@@ -77,6 +77,7 @@ class transport {
   /// carrier::ranks_of), which carries its messages: MPI makes no further communicator. MPI's own collectives run on
   /// `existing`: whatever else calls MPI's collectives there, such as another transport, must do so in the same order
   /// on all ranks. The transport cannot be split, and does not notice a mismatch after a message of another transport.
+  /// A rank whose options are refused leaves the others waiting.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
       : options_{checked(o)},
         data_{on->communicator()},

@@ -50,7 +50,7 @@ struct other_threads {
   char path[64];
   const ssize_t length = ::readlink("/proc/thread-self", path, sizeof path);
   const std::string_view link{path, length > 0 ? static_cast<std::size_t>(length) : 0};
-  return std::string{link.substr(link.rfind('/') + 1)};
+  return length > 0 ? std::string{link.substr(link.rfind('/') + 1)} : core::text_of({::gettid()});
 }
 
 [[gnu::cold, gnu::noinline]] inline other_threads find_other_threads() {

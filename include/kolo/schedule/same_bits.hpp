@@ -49,6 +49,7 @@ struct bits_verdict {
 
   operator bool() const { return what == bits_fault::none; }
 
+  using printed_by_message = void;  ///< by `<<`: core/text.hpp
   /// "allreduce of 4 ranks: rank 0, block 2: combined by different trees: (((2 3) 0) 1), and ((0 1) (2 3))"
   std::string message() const {
     std::string text = std::string{name(collective)} + " of " + std::to_string(size) + " ranks: ";

@@ -98,6 +98,7 @@ struct verdict {
 
   constexpr operator bool() const { return what == fault::none; }
 
+  using printed_by_message = void;  ///< by `<<`: core/text.hpp
   /// "allreduce of 5 ranks: rank 2, round 3, block 1: contribution counted twice"
   std::string message() const {
     std::string text =

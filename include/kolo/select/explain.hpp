@@ -29,7 +29,8 @@ struct explanation {
   std::string reason{};                  ///< why
   double bound = 0;                      ///< allreduce: least possible seconds if every rank has a core; others: 0
 
-  std::string message() const;  ///< as text, a line per candidate, as `std::cout << explanation` prints it
+  using printed_by_message = void;  ///< by `<<`: core/text.hpp
+  std::string message() const;      ///< as text, a line per candidate, as `std::cout << explanation` prints it
 };
 
 /// What the choice depends on besides the length; set it as in the call.

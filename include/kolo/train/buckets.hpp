@@ -30,7 +30,8 @@ struct bucket_plan {
   std::vector<std::string> names{};  ///< of all parameters
   std::size_t cap_bytes = 0;         ///< requested or chosen
 
-  std::string message() const;  ///< as text, a line per bucket, as `std::cout << plan` prints it
+  using printed_by_message = void;  ///< by `<<`: core/text.hpp
+  std::string message() const;      ///< as text, a line per bucket, as `std::cout << plan` prints it
 };
 
 namespace detail::train {

@@ -281,8 +281,8 @@ class gradient_exchange {
     try {
       each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
     } catch (...) {
-      if (!comm_.transport().failed()) end_join();
       drop_step();  // the other gradients are averages already: another step must not average them again
+      if (!comm_.transport().failed()) end_join();
       throw;
     }
     end_join();

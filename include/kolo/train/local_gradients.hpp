@@ -231,6 +231,7 @@ class local_gradients {
     is_exchanged_ = has_numbers_ = false;
     pass_ = 0;
     marks_.assign(marks_.size(), 0);
+    had_numbers_.assign(had_numbers_.size(), 0);
   }
 
   void zero(range& parameters) {

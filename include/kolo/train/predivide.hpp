@@ -21,7 +21,7 @@ struct predivided {
   static_assert(
       !requires { typename Op::wire_element; },
       "kolo: the wire goes outside: kolo::wire<W>(kolo::predivide(op, factor))");
-  static_assert(std::same_as<Op, sum_t> || !std::derived_from<Op, detail::reduce::exact_on_integers>,
+  static_assert(std::derived_from<Op, sum_t> || !std::derived_from<Op, detail::reduce::exact_on_integers>,
                 "kolo: predivide multiplies the result once, which makes up for the division of operands in a sum, "
                 "average, min or max, not in a product or in operators on bits");
   static constexpr bool commutative = is_commutative<Op>;

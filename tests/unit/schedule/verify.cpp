@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <sstream>
+#include <system_error>
 
 using namespace kolo;
 
@@ -36,6 +37,13 @@ struct edited {
     return bad;
   }
 };
+
+template <class Out, class X>
+concept PrintedByKolo = requires(Out& out, const X& x) {
+  kolo::operator<<(out, x);
+};
+static_assert(PrintedByKolo<std::ostringstream, verdict> && !PrintedByKolo<std::wostringstream, verdict>);
+static_assert(!PrintedByKolo<std::ostringstream, std::error_code>);  // it has a message(), and is not kolo's
 
 /// A schedule that is what `script` says.
 template <kind K, bool Ordered = false, bool Relative = false>
