@@ -2,6 +2,7 @@
 // The result of a proof: no fault, or the first broken law, with its rank, round and block.
 #pragma once
 
+#include <kolo/core/text.hpp>
 #include <kolo/schedule/schedule.hpp>
 
 #include <string>
