@@ -67,6 +67,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
   bool is_comparing = false;                         ///< for concurrent_use_guard
   bool has_reported = false;                         ///< a failure was reported to the caller
+  bool has_failed = false;                           ///< a call on it has failed
   bool is_checked = execute::is_checked(transport);  ///< all ranks compare what they call, before every call
   operation* oldest = nullptr;
   operation* newest = nullptr;
@@ -84,11 +85,19 @@ struct engine : transport::progress_client, failing<engine<T>> {
   ~engine() {
     leave();
     unreported->is_gone(this);
-    // To free a device's memory would wait for its streams, which may wait for a rank that is gone.
-    if (transport.failed() && (HasExecutor<T> || (process == ::getpid() && transport::buffers_in_use(transport) > 0))) {
+    if (must_keep_memory()) {
       of_running.abandon();
       if (pairs) pairs->abandon();
     }
+  }
+  /// To free a device's memory would wait for its streams, which may wait for a rank that is gone. A message transport's
+  /// requests may still use the host's, but not that of a copy of this process. (Without a failure here, the transport
+  /// may have been moved from.)
+  bool must_keep_memory() {
+    if constexpr (HasExecutor<T>) return transport.failed() != nullptr;
+    else if constexpr (MessageTransport<T>)
+      return has_failed && process == ::getpid() && transport::buffers_in_use(transport) > 0;
+    else return false;
   }
 
   /// Sets the number and the tag of the next operation. Operations on another engine that this one alternates with (see

@@ -83,7 +83,7 @@ struct failing {
     if (e.transport.failed()) e.flight->fail();
     if (core::logs != core::log_nothing && !e.has_reported) [[unlikely]]
       log_failure();
-    e.has_reported = true;
+    e.has_reported = e.has_failed = true;
     e.unreported->was_reported_by(&e);
   }
   [[gnu::cold, gnu::noinline]] void log_failure() noexcept {
