@@ -90,9 +90,9 @@ struct engine : transport::progress_client, failing<engine<T>> {
       if (pairs) pairs->abandon();
     }
   }
-  /// To free a device's memory would wait for its streams, which may wait for a rank that is gone. A message transport's
-  /// requests may still use the host's, but not that of a copy of this process. (Without a failure here, the transport
-  /// may have been moved from.)
+  /// To free a device's memory would wait for its streams, which may wait for a rank that is gone. The requests of a
+  /// message transport may still use the host's, but not in a forked copy of this process. (Without a failure here, the
+  /// transport may have been moved from.)
   bool must_keep_memory() {
     if constexpr (HasExecutor<T>) return transport.failed() != nullptr;
     else if constexpr (MessageTransport<T>)
