@@ -31,7 +31,7 @@ struct optimizer_options {
   int leaves = 0;
   /// What `wire` rounds away is added to the next gradients; skip_step and load_sharded_checkpoint discard it
   bool error_feedback = false;
-  double density = 0.25;            ///< above this part of its rows a sparse gradient is exchanged as a dense one
+  double density = 0.25;            ///< fraction of rows above which a sparse gradient is exchanged as a dense one
   uneven inputs = uneven::refused;  ///< whether ranks may have different numbers of batches
   background* helper = nullptr;     ///< progresses the exchange while this thread computes (train/background.hpp)
 };
