@@ -94,7 +94,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// message transport may still use the host's, but not in a forked copy of this process. (Without a failure here, the
   /// transport may have been moved from.)
   bool must_keep_memory() {
-    if constexpr (HasExecutor<T>) return transport.failed() != nullptr;
+    if constexpr (!std::is_base_of_v<host_memory, memory>) return transport.failed() != nullptr;
     else if constexpr (MessageTransport<T>)
       return has_failed && process == ::getpid() && transport::buffers_in_use(transport) > 0;
     else return false;
