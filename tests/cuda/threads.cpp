@@ -248,6 +248,17 @@ TEST_CASE("device threads: a stream that does not come is a timeout, and those t
   CHECK(said[0].find("its own stream has not come to its end within 0.05") != std::string::npos);
   CHECK(said[1] == said[0]);
 }
+TEST_CASE("device threads: a failure that only a request's destructor has found is that of the host's communicator") {
+  const auto said = words_of([] {
+    run_on_devices<kolo::cuda::threads_transport>(2, [](auto& comm) {
+      const kolo::cuda::stream s;
+      tensor<float> x{of_rank(comm.rank(), 10), s};
+      if (comm.rank() == 0) auto dropped = kolo::start_allreduce(comm, x.view(), kolo::sum, {.stream = s});
+    });
+  });
+  CHECK(said.find("rank 1 has destroyed its communicator, and is still waited for") != std::string::npos);
+}
+
 TEST_CASE("device threads: checked") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);

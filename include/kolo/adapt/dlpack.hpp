@@ -146,7 +146,7 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
       detail::adapt::refuse_dlpack("would have more elements than can be counted");
   }
   if (holds != count)
-    detail::adapt::refuse_dlpack("is to have a shape of " + std::to_string(holds) + " elements, and there are " +
+    detail::adapt::refuse_dlpack("would have a shape of " + std::to_string(holds) + " elements, and there are " +
                                  std::to_string(count));
   constexpr bool on_device = space_of<view_of<Owner&>> == memory_space::device;
   DLTensor& t = all->tensor.dl_tensor;

@@ -215,8 +215,7 @@ class torch_optimizer {
  private:
   static constexpr const char* updates_others =
       "the optimizer updates a tensor that was not a trained parameter of the module when the torch_optimizer was "
-      "made: "
-      "ranks would diverge; make a new one";
+      "made: ranks would diverge; make a new one";
 
   using tensors = std::set<const ::c10::TensorImpl*>;
 

@@ -164,10 +164,12 @@ class routed {
     flush();
     poke();
     if (failed()) throw error{fail(*first_)};
-    detail::core::undoing([&] { far_.check(p, s); },
-                          [&] {
-                            if (failed()) near_->fail(*first_);
-                          });
+    try {
+      far_.check(p, s);
+    } catch (...) {
+      if (failed()) near_->fail(*first_);
+      throw;
+    }
     check_local_ranks(p, s);
   }
 

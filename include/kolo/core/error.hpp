@@ -203,13 +203,13 @@ namespace detail::core {
   return text;
 }
 
-/// Returns f(); if that throws, calls undo() and rethrows.
+/// Returns f(); if that throws, calls rollback() and rethrows.
 template <class F>
-decltype(auto) undoing(F&& f, auto undo) {
+decltype(auto) with_rollback(F&& f, auto rollback) {
   try {
     return f();
   } catch (...) {
-    undo();
+    rollback();
     throw;
   }
 }

@@ -45,12 +45,12 @@ class dynarray {
 
 /// Sets a variable; its destructor restores the previous value.
 template <class T>
-class set_while {
+class scoped_value {
  public:
-  set_while(T& it, std::type_identity_t<T> now) : it_{it}, before_{std::exchange(it, std::move(now))} {}
-  set_while(const set_while&) = delete;
-  set_while& operator=(const set_while&) = delete;
-  ~set_while() { it_ = std::move(before_); }
+  scoped_value(T& it, std::type_identity_t<T> now) : it_{it}, before_{std::exchange(it, std::move(now))} {}
+  scoped_value(const scoped_value&) = delete;
+  scoped_value& operator=(const scoped_value&) = delete;
+  ~scoped_value() { it_ = std::move(before_); }
 
  private:
   T& it_;

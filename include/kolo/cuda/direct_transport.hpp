@@ -258,7 +258,7 @@ class direct_transport : public PeerMemory::base_transport {
 
   /// Calls `f`; on a failure, no peer begins to touch memory that was published to it.
   void with_revocation(auto f) {
-    detail::core::undoing(f, [&] { revoke(); });
+    detail::core::with_rollback(f, [&] { revoke(); });
   }
   /// Adds the peer: in a collective that is one kernel, the executor does not know for which peer it waits.
   wait_context with_peer(wait_context s) {

@@ -127,7 +127,7 @@ class one_kernel : public Base {
   void capture(captured_messages& r, auto& put) {
     r.captured_ = {};
     {
-      const detail::core::set_while now{captured_, &r.captured_};
+      const detail::core::scoped_value now{captured_, &r.captured_};
       put();
     }
     r.device_ = this->device();
@@ -251,7 +251,7 @@ class one_kernel : public Base {
     if (stop_) std::atomic_ref{*reinterpret_cast<std::uint32_t*>(stop_.get())}.store(1);
   }
   void or_stop_waiting(auto f) {
-    detail::core::undoing(f, [&] { stop_waiting(); });
+    detail::core::with_rollback(f, [&] { stop_waiting(); });
   }
 
   detail::cuda::captured_program* captured_ = nullptr;  ///< while a plan is captured

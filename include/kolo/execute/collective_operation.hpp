@@ -150,7 +150,7 @@ class collective_operation : public operation {
     if constexpr (requires { options_.stream; }) stream = options_.stream;
     if (!scratch_ && !engine_.pairs->may_begin_on(stream)) return advanced::stuck;
     if (!scratch_) scratch_ = engine_.pairs->acquire_scratch(stream);
-    const core::set_while here{engine_.current_scratch, scratch_};
+    const core::scoped_value here{engine_.current_scratch, scratch_};
     const auto a = advance_now();
     if (a == advanced::finished) engine_.pairs->release_scratch(std::exchange(scratch_, nullptr));
     return a;
@@ -195,7 +195,7 @@ class collective_operation : public operation {
     return advanced::finished;
   }
   void repeat() {
-    const core::set_while here{engine_.current_scratch, &captured_->own_scratch};
+    const core::scoped_value here{engine_.current_scratch, &captured_->own_scratch};
     const auto put = [this] {
       begin();
       static_cast<void>(advance_driver());

@@ -170,7 +170,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   advanced advance(operation& o) {
     if (deferred && !o.finished) [[unlikely]]
       mark_reported(), core::rethrow(std::exchange(deferred, nullptr));
-    const core::set_while at_work{is_advancing, true};
+    const core::scoped_value at_work{is_advancing, true};
     auto result = advanced::stuck;
     while (!o.finished) {
       if (oldest->is_point_to_point()) [[unlikely]] {
@@ -214,10 +214,10 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// for the last of them is not late.
   void with_deadline(operation& o, auto f) {
     operation& turn = blocker_of(o);
-    const operation* const behind = o.now.timeout < turn.now.timeout ? &turn : nullptr;
-    if (std::exchange(o.behind, behind) != behind) [[unlikely]]
+    const operation* const blocker = o.now.timeout < turn.now.timeout ? &turn : nullptr;
+    if (std::exchange(o.blocker, blocker) != blocker) [[unlikely]]
       o.waiting = {};
-    if (!behind) return f(turn.waiting, turn.now);
+    if (!blocker) return f(turn.waiting, turn.now);
     wait_context s = turn.now;
     s.timeout = o.now.timeout;
     s.deadline_of = &o.now;
@@ -236,7 +236,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// has stopped half-way and does not continue, even if another operation is waited for.
   auto guard(operation& o, auto&& work) {
     try {
-      const core::set_while here{transport::current_call, &o.now};
+      const core::scoped_value here{transport::current_call, &o.now};
       return work();
     } catch (const error& e) {
       o.has_failed = true;
@@ -267,7 +267,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
           flight->wait(waiting, s);
           if (transport::progress_others(this) != transport::progress::moved && ++waiting.tests > polls_in_a_row)
             ::sched_yield();
-          const core::set_while here{transport::current_call, &s};
+          const core::scoped_value here{transport::current_call, &s};
           reporting([&] { transport.check(waiting, s); });
         });
       return a == advanced::finished;
@@ -288,7 +288,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
 
   void wait_or_abandon(operation& o) {
-    core::undoing([&] { wait(o); }, [&] { abandon(o); });
+    core::with_rollback([&] { wait(o); }, [&] { abandon(o); });
   }
 
   /// A blocking call that does all of its work at once and bypasses the queue, which is empty: `work(operation)`.
@@ -303,7 +303,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);
-    const core::set_while here{transport::current_call, &s};
+    const core::scoped_value here{transport::current_call, &s};
     reporting([&] { transport::relax(transport, p, s, this); });
   }
 
@@ -326,13 +326,13 @@ struct engine : transport::progress_client, failing<engine<T>> {
     }
   }
 
-  /// Waits, then calls `behind`; throws nothing. Returns whether both succeeded. A failure not yet reported to the
+  /// Waits, then calls `epilogue`; throws nothing. Returns whether both succeeded. A failure not yet reported to the
   /// caller is reported by the next call, or by the launcher of this rank.
-  bool wait_noexcept(operation& o, auto behind) noexcept {
+  bool wait_noexcept(operation& o, auto epilogue) noexcept {
     const bool had_reported = has_reported;
     try {
       if (!o.finished) wait(o);
-      guard(o, behind);
+      guard(o, epilogue);
       return true;
     } catch (...) {  // NOLINT: the communicator keeps the cause
       if (const failure* f = transport.failed(); f && !had_reported) unreported->keep(this, *f);

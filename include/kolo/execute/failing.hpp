@@ -91,7 +91,7 @@ struct failing {
     if (const failure* const f = transport.failed()) core::log_line(transport.rank(), {"failed: ", kolo::sentence(*f)});
   }
   void reporting(auto work) {
-    core::undoing(work, [&] { mark_reported(); });
+    core::with_rollback(work, [&] { mark_reported(); });
   }
   [[noreturn, gnu::cold, gnu::noinline]] void throw_failure(const failure& f) {
     mark_reported();

@@ -44,7 +44,7 @@ struct operation {
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
   bool is_point_to_point() const { return peer >= 0; }
   operation* next = nullptr;
-  const operation* behind = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
+  const operation* blocker = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

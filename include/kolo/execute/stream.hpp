@@ -176,7 +176,7 @@ class stream_run : piece_protocols<T>, layout {
 
   /// f() works on claimed pieces. No rank keeps a claim for longer: the owners may wait for them.
   void while_claimed(auto f) {
-    core::undoing(f, [&] { unclaim(); });
+    core::with_rollback(f, [&] { unclaim(); });
   }
 
   bool replace_some(bool& done) {

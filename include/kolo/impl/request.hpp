@@ -30,7 +30,7 @@ struct pending_call {
     call->begin(), has_ended = false;
     if (before) before->restart(), e->enqueue_before(*before);
     if (pair_before) pair_before->restart(), e->enqueue_before(pair_before->first());
-    core::undoing([&] { e->enqueue(run); }, [&] { abandon_before(); });
+    core::with_rollback([&] { e->enqueue(run); }, [&] { abandon_before(); });
   }
   /// Ends the call once it has finished; only the first call has an effect.
   void end() {
@@ -173,7 +173,7 @@ void plan<T>::run() {
   auto& call = detail::execute::held(state_);
   call.run.restart();
   call.enqueue();
-  detail::core::undoing([&] { call.e->wait(call.run), call.end(); }, [&] { call.abandon(); });
+  detail::core::with_rollback([&] { call.e->wait(call.run), call.end(); }, [&] { call.abandon(); });
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -264,8 +264,9 @@ class transport {
     detail::mpi::check(MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, data_.get()), "MPI_Allgather", rank_);
     options_ = checked(options_);
     if (const auto r = static_cast<int>(std::find(all.begin(), all.end(), refused) - all.begin()); r < size_)
-      throw error{failure_from({.peer = r}, errc::peer_failed, rank_, {},
-                               detail::core::text_of({"rank ", r, " was given no deadline, and refused it"}))};
+      throw error{
+          failure_from({.peer = r}, errc::peer_failed, rank_, {},
+                       detail::core::text_of({"rank ", r, " was given a deadline that is not greater than 0"}))};
     const auto other = std::find(all.begin(), all.end(), 1 - all[0]);
     if (other == all.end()) return;
     const int r = static_cast<int>(other - all.begin());

@@ -99,7 +99,7 @@ class tracer : public engine_observer {
       log_.add({begin, no_time, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
       waits_ = true;
     }
-    core::undoing(relax, now);
+    core::with_rollback(relax, now);
   }
 
  private:

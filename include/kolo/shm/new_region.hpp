@@ -18,7 +18,8 @@ struct new_region {
 
   /// Errors, of the memory  the region is then discarded.
   new_region(Mapping auto& memory, std::size_t bytes, auto... how) : number{memory.reserve(bytes)} {
-    base = core::undoing([&] { return memory.map(number, bytes, how...); }, [&] { memory.discard(number, bytes); });
+    base =
+        core::with_rollback([&] { return memory.map(number, bytes, how...); }, [&] { memory.discard(number, bytes); });
   }
 };
 

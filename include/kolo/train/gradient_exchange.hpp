@@ -278,13 +278,12 @@ class gradient_exchange {
     const auto end_join = [&] {
       if (std::exchange(joins_begun_, false)) join_->wait();  // if all are local, no bucket waits for it
     };
-    try {
-      each_parameter(parameters_, [&](std::size_t, auto& p) { exchange_rows_of(p); });
-    } catch (...) {
+    const auto give_up = [&] {
       drop_step();  // the other gradients are averages already: another step must not average them again
       if (!comm_.transport().failed()) end_join();
-      throw;
-    }
+    };
+    detail::core::with_rollback([&] { each_parameter(parameters_, [&](auto, auto& p) { exchange_rows_of(p); }); },
+                                give_up);
     end_join();
     local_.mark_exchanged();
   }

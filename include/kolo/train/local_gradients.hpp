@@ -43,7 +43,7 @@ namespace detail::train {
 /// Runs a check that may fail on this rank alone, before all ranks compare. A rank that fails takes part in the
 /// comparison, by which the others find that ranks differ.
 [[gnu::cold]] auto check_before_comparison(auto& comm, auto check) {
-  return core::undoing(check, [&] { are_alike(comm, 0); });
+  return core::with_rollback(check, [&] { are_alike(comm, 0); });
 }
 
 /// Functions named `refuses_...` return a sentence that describes the error, or nothing.

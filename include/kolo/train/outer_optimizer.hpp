@@ -57,9 +57,9 @@ struct outer_options {
 /// Cost    for parameters of n bytes: an allreduce of n / F bytes when a fragment is due, on average n / `every` bytes
 ///         per step. Memory: 2n and the rule's states.
 /// Errors  mismatch: at construction, ranks differ in options, parameters or initial values; when a state is read, it
-///         is of other parameters; at the next exchange, ranks have read states of different steps. invalid_argument:
-///         invalid options, parameters that share elements. Those of `kolo::allreduce`, from the call that detects
-///         them. What the rule throws on one rank: `peer_failed` on the others, at their next exchange.
+///         is of other parameters; at the next exchange, ranks have read states of different steps, or the rule has
+///         thrown on some ranks only. invalid_argument: invalid options, parameters that share elements. Those of
+///         `kolo::allreduce`, from the call that detects them.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
@@ -139,6 +139,7 @@ class outer_optimizer {
     archive(given);
     if (given != shape) throw error{errc::mismatch, "the state of an outer optimizer of other parameters or fragments"};
     archive(steps_, rounds_);
+    if (archive.reads) throws_ = 0;
     for (std::size_t f = 0; f < rounds_.size(); ++f)
       each_part(f, [&](std::size_t, auto& p) {
         archive(p.outer, p.states);
@@ -205,7 +206,7 @@ class outer_optimizer {
   void start(std::size_t f) {
     if (rounds_[f].is_in_flight) arrive(f, options_.blend);  // if a state of other options was read, or in finish
     rounds_[f] = {rounds_[f].count + 1, steps_, 1};
-    const detail::train::calls_of mine{*comm_.engine(), number_, steps_};
+    const detail::train::calls_of mine{*comm_.engine(), number_, steps_ + (throws_ << 16)};
     each_part(f, [&](std::size_t i, auto& p) {
       p.subtract(comm_.size() > 1 ? 1.0 / detail::train::divisor_before(op_) : 1.0);
       const std::span travels{p.difference};
@@ -220,8 +221,7 @@ class outer_optimizer {
       p.update(rule_, rounds_[f].count);
       p.merge(blend);
     };
-    detail::core::undoing([&] { each_part(f, update); },
-                          [&] { comm_.engine()->pass_on(detail::core::ended_by_exception("outer_optimizer")); });
+    detail::core::with_rollback([&] { each_part(f, update); }, [&] { ++throws_; });
   }
 
   /// Lends the exchanges to the helper until the next call.
@@ -253,8 +253,8 @@ class outer_optimizer {
   std::vector<part> parts_{};
   std::vector<std::optional<request<typename Comm::transport_type>>> requests_{};
   std::vector<round> rounds_{};
-  std::uint32_t number_ = 0;  ///< of this optimizer on its communicator
-  long steps_ = 0;
+  std::uint32_t number_ = 0;     ///< of this optimizer on its communicator
+  long steps_ = 0, throws_ = 0;  ///< throws_: of the rule
   bool is_lent_ = false, is_called_off_ = false;
 };
 

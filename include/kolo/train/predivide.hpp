@@ -13,6 +13,8 @@ namespace detail::train {
 template <class Op, class T>
 concept FinishesDivided =
     (Finishes<Op, T> || !(reduce::divides<Op> || reduce::must_finish<Op>)) && reduce::Divisible<T>;
+template <class Op, class... Bases>
+inline constexpr bool is_any_of = (std::derived_from<Op, Bases> || ...);
 }  // namespace detail::train
 
 /// The result of `predivide`: `op` on elements that an optimizer has divided by `factor`.
@@ -21,7 +23,7 @@ struct predivided {
   static_assert(
       !requires { typename Op::wire_element; },
       "kolo: the wire goes outside: kolo::wire<W>(kolo::predivide(op, factor))");
-  static_assert(std::derived_from<Op, sum_t> || !std::derived_from<Op, detail::reduce::exact_on_integers>,
+  static_assert(!detail::train::is_any_of<Op, product_t, bit_and_t, bit_or_t, bit_xor_t>,
                 "kolo: predivide multiplies the result once, which makes up for the division of operands in a sum, "
                 "average, min or max, not in a product or in operators on bits");
   static constexpr bool commutative = is_commutative<Op>;

@@ -116,7 +116,7 @@ class sharded_parameters {
       g.whole = buffers_.take();
       std::fill_n(g.whole.get(), g.part * size(), T{});
       g.show_values();
-      detail::core::undoing([&] { fill(i); }, [&] { drop(g); });
+      detail::core::with_rollback([&] { fill(i); }, [&] { drop(g); });
       std::copy_n(g.whole.get() + g.part * static_cast<std::size_t>(comm_.rank()), g.part, g.values.data());
       drop(g);
     }

@@ -145,7 +145,7 @@ class nccl_comm {
 
   /// Calls f(), which learns of other ranks' failures, and checks NCCL's state; either failure ends NCCL's work.
   void with_failure_check(auto f) {
-    core::undoing(f, [&] { comm_.abort(); });
+    core::with_rollback(f, [&] { comm_.abort(); });
     if (!comm_.get()) return;
     if (const ncclResult_t r = state(); !is_fine(r)) give_up(words_for("NCCL", r, comm_.get()));
   }
