@@ -15,7 +15,7 @@
 #        bash examples/run.sh gpt --shard 4           the same with a quarter of parameters, gradients and state on each of four processes
 #        bash examples/run.sh gpt --data 2 --tensor 2 the same shared by --data, --tensor, --pipeline, --ring or several of them: the losses of one process
 #        bash examples/run.sh elastic                 four processes train, one is killed, three go on, another one joins: the same bits
-#        bash examples/run.sh digits --leaves 8       a batch in 8 parts, whoever learns them: 1, 2 and 4 processes end with the same bits
+#        bash examples/run.sh digits --leaves 8       a batch in 8 leaves: 1, 2 and 4 processes end with the same bits
 #        bash examples/run.sh digits --outer 20       local steps and an outer step every 20 of them, for slow links, beside the synchronous training
 #        bash examples/run.sh torch 3 6400            3 epochs of 6400 images: a network of libtorch's, by one process and by 1, 2 and 4 ranks: three new lines, three changed
 #        bash examples/run.sh torch --against-gloo    a step of libtorch's: no exchange, its own c10d with Gloo, kolo; on 2 and 4 ranks, or as many as follow
@@ -146,7 +146,7 @@ digits() {
   local program=$build/examples/digits/digits
   "$program" --accuracy-above 95 || return
   echo
-  say "a batch in 8 parts, whoever learns them: the same parameters on any number of processes"
+  say "a batch in 8 leaves: the same parameters on any number of processes"
   "$program" --leaves 8 --epochs 2
 }
 
