@@ -40,7 +40,8 @@ void print_summary(const std::vector<run>& runs, const char* who) {
   const bool any = std::any_of(runs.begin(), runs.end(), [](const run& r) { return r.result.apart > 0; });
   if (any)
     std::printf(
-        "Apart: images/s of as many independent trainings at once, without communication: the limit of this machine.\n");
+        "Apart: images/s of as many independent trainings at once, without communication: the limit of this "
+        "machine.\n");
   std::printf("\n");
   for (const run& r : runs)
     std::printf("Parameters on %d rank%s: %016llx\n", r.ranks, r.ranks == 1 ? "" : "s",
