@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A communicator for a device's memory does not take the host's.
-// expect: kolo: this view lies in the host's memory, and the communicator is a device's: kolo::device_span
+// expect: kolo: this view is of host memory, and the communicator takes device memory: kolo::device_span
 #include <kolo/kolo.hpp>
 
 #include <vector>

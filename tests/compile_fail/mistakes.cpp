@@ -62,7 +62,7 @@ int main() {
 #if IS(3)
     kolo::allreduce(comm, x.data(), x.size(), kolo::sum);
 #endif
-// expect: kolo: a number is no view: write std::span\{&x, 1\}
+// expect: kolo: a number is not a view: write std::span\{&x, 1\}
 #if IS(4)
     kolo::allreduce(comm, one, kolo::average);
 #endif
@@ -96,12 +96,12 @@ int main() {
 #if IS(11)
     kolo::allreduce(comm, x, whole, kolo::sum);
 #endif
-// expect: kolo: the operator does not fit the elements: .*elements of a type of your own need its operators
+// expect: kolo: the operator does not fit the elements: .*elements of a type of your own need its
 #if IS(12)
     std::vector<point> points(10);
     kolo::allreduce(comm, points, kolo::sum);
 #endif
-// expect: kolo: the operator does not commute, and this algorithm does not say
+// expect: kolo: the operator does not commute, and this algorithm does not declare
 #if IS(13)
     kolo::allreduce(comm, x, left{}, kolo::ring{});
 #endif
@@ -109,7 +109,7 @@ int main() {
 #if IS(14)
     kolo::broadcast(comm, x, 0, kolo::ring{});
 #endif
-// expect: kolo: what is started or planned refers to its views .* give it a name
+// expect: kolo: a started or planned call refers to its views .* pass named views
 #if IS(15)
     kolo::start_allreduce(comm, std::vector<float>(10), kolo::sum).wait();
 #endif
@@ -118,7 +118,7 @@ int main() {
     const std::vector<float> fixed(10);
     kolo::allreduce(comm, fixed, kolo::sum);
 #endif
-// expect: kolo: this view lies in a device's memory
+// expect: kolo: this view is of device memory
 #if IS(17)
     kolo::allreduce(comm, kolo::device_span<float>{x.data(), x.size()}, kolo::sum);
 #endif
@@ -130,12 +130,12 @@ int main() {
 #if IS(19)
     kolo::distributed_optimizer optimizer{comm, left{}, x};
 #endif
-// expect: kolo: counts are integers, no bools and no characters, that lie side by side
+// expect: kolo: counts must be integers \(not bools or characters\), contiguous in host memory
 #if IS(20)
     std::vector<int> all(20);
     kolo::allgather(comm, whole, all, kolo::strided<int, 1>{whole.data(), {2}, {5}});
 #endif
-// expect: kolo: this has an algorithm's member `collective`, and is none
+// expect: kolo: this type has a member `collective`, as an algorithm has, but is not one
 #if IS(21)
     kolo::allreduce(comm, x, kolo::sum, almost_ring{});
 #endif
@@ -151,20 +151,20 @@ int main() {
 #if IS(24)
     kolo::verify(kolo::ring{}, 4);
 #endif
-// alone: kolo: what launch runs returns an exit status, an int, or nothing
+// alone: kolo: the function that launch runs must return an exit status, an int, or nothing
 #if IS(25)
     kolo::shm::launch(2, [](auto&) { return true; });
 #endif
-// alone: kolo: what launch runs returns an exit status, an int, or nothing
+// alone: kolo: the function that launch runs must return an exit status, an int, or nothing
 #if IS(26)
     kolo::shm::launch(2, [](auto&) { return 2.7f; });
 #endif
-// expect: kolo: the elements of this view are not trivially copyable, as std::pair and std::tuple are not
+// expect: kolo: the elements of this view are not trivially copyable \(std::pair and std::tuple are not\)
 #if IS(27)
     std::vector<std::pair<float, int>> places(10);
     kolo::allreduce(comm, places, [](auto a, auto b) { return a < b ? b : a; });
 #endif
-// alone: kolo: what launch runs returns an exit status, an int, or nothing
+// alone: kolo: the function that launch runs must return an exit status, an int, or nothing
 #if IS(28)
     kolo::shm::launch(2, [](auto&) { return std::errc::io_error; });
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A wire with scales rounds too often where an algorithm sends partial results; only an allreduce takes it.
-// expect: kolo: this algorithm sends partial results, .*take kolo::two_shot
-// expect: kolo: a wire with scales, .*is for an allreduce
+// expect: kolo: this algorithm sends partial results, .*use kolo::two_shot
+// expect: kolo: only an allreduce takes a wire with scales
 #include <kolo/kolo.hpp>
 #include <kolo/scaled.hpp>
 

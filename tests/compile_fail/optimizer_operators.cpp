@@ -3,7 +3,7 @@
 // expect: kolo: order::tree<L> averages over L, an optimizer over its ranks
 // expect: kolo: order::tree<L> averages over L, an outer optimizer over its ranks
 // expect: kolo: the wire goes outside
-// expect: kolo: predivide multiplies the result once
+// expect: kolo: predivide divides each operand and multiplies the result once
 #include <kolo/kolo.hpp>
 #include <kolo/train.hpp>
 

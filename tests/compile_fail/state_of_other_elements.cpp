@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // An optimizer's state has a type of elements, which is said; rules compute in float and double; what is no element is not sent.
-// expect: kolo: kolo::replicated keeps the state of floats unless it is told: kolo::replicated<Rule, double>
-// expect: kolo: an update rule has states and rule\(value, gradient, state, step\); those of kolo::update take float and double
-// expect: kolo: a std::vector<bool> packs its elements into bits, which are no objects: send a std::vector<char>
+// expect: kolo: kolo::replicated keeps the state of floats; for doubles write kolo::replicated<Rule, double>
+// expect: kolo: an update rule must have states and rule\(value, gradient, state, step\); those of kolo::update take float and double
+// expect: kolo: a std::vector<bool> packs its elements into bits, so they have no addresses: send a std::vector<char>
 #include <kolo/kolo.hpp>
 
 #include <kolo/train.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A parameter refers to its matrices, so a temporary that owns its elements would be gone before it is used. A part of another may be one.
+// A parameter refers to its matrices, so a temporary that owns its elements would dangle. A part of another may be one.
 // expect: kolo: .*temporar
 #include <kolo/adapt/eigen.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // std::vector<bool> has no elements that lie anywhere.
-// expect: kolo::bucket is made of tensors
+// expect: kolo::bucket takes tensors
 #include <kolo/view/bucket.hpp>
 
 #include <vector>

@@ -106,7 +106,7 @@ TEST_CASE("shrink: who does not come in time is left out, and hears it") {
   CHECK(said[0] == "");
   CHECK(said[2] == "");
   CHECK(said[1].starts_with(
-      "kolo: shrink, rank 1: rank 1 came too late: the others have gone on without it | peer failed "));
+      "kolo: shrink, rank 1: rank 1 came too late: the others have continued without it | peer failed "));
 }
 
 TEST_CASE("shrink: groups and the whole, each for itself") {

@@ -91,8 +91,8 @@ TEST_CASE("unwound by another communicator's failure: who is who is said") {
     const auto said = on_threads(3, [&](auto& comm) { return what_is_heard(comm, has_the_last, words, is_unwound); });
     const std::string numbers = has_the_last ? ", where rank 1 is rank 0" : " (ranks as they are numbered there)";
     INFO(said[0]);
-    CHECK(said[0].starts_with("kolo: barrier #1, round 0, rank 0: passes on what ended another communicator" + numbers +
-                              ": broadcast #1, rank 0: refused its arguments, so the others cannot go on"));
+    CHECK(said[0].starts_with("kolo: barrier #1, round 0, rank 0: reports the failure of another communicator" +
+                              numbers + ": broadcast #1, rank 0: refused its arguments, so the others cannot go on"));
   }
 }
 

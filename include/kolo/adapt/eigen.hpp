@@ -42,12 +42,12 @@ struct eigen_parameter {
   template <EigenMatrix Value, EigenMatrix Gradient>
   eigen_parameter(Value&& of_value, Gradient&& of_gradient, std::string called = "a parameter")
       : name{std::move(called)}, value{elements(of_value)}, gradient{elements(of_gradient)} {
-    static_assert(detail::adapt::elements_stay<Value> && detail::adapt::elements_stay<Gradient>,
-                  "kolo: an eigen_parameter refers to its matrices and keeps no copy of them: a temporary would be "
-                  "gone, so give it a name");
+    static_assert(
+        detail::adapt::elements_stay<Value> && detail::adapt::elements_stay<Gradient>,
+        "kolo: an eigen_parameter refers to its matrices and does not copy them: pass named matrices, not temporaries");
     static_assert(is_vector<Value> || static_cast<bool>(std::remove_reference_t<Value>::IsRowMajor) ==
                                           static_cast<bool>(std::remove_reference_t<Gradient>::IsRowMajor),
-                  "kolo: a matrix and its gradient are stored in the same order, both by columns or both by rows");
+                  "kolo: a matrix and its gradient must have the same storage order, both by columns or both by rows");
     if (of_value.rows() != of_gradient.rows() || of_value.cols() != of_gradient.cols())
       refuse("is " + shape(of_value) + ", but its gradient " + shape(of_gradient));
   }

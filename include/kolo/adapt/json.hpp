@@ -231,7 +231,7 @@ inline void from_json(const nlohmann::json& j, described_network& n) {
 /// The same, but rejects stragglers, to which a `network` only refers.
 inline void from_json(const nlohmann::json& j, network& n) {
   if (j.contains("stragglers"))
-    throw std::invalid_argument("kolo: a network only refers to its stragglers; read a described_network");
+    throw std::invalid_argument("kolo: a network does not own its stragglers: read a described_network");
   n = j.get<described_network>().numbers;
 }
 

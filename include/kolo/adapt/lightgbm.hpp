@@ -35,7 +35,7 @@ template <class Comm>
 class lightgbm_network {
  public:
   explicit lightgbm_network(Comm& comm) {
-    if (bound_) throw error{errc::invalid_argument, "a lightgbm_network lives on this thread already"};
+    if (bound_) throw error{errc::invalid_argument, "this thread has a lightgbm_network already"};
     bound_ = &comm;
   }
   lightgbm_network(const lightgbm_network&) = delete;
@@ -81,7 +81,7 @@ class lightgbm_network {
   }
 
   static Comm& bound(int blocks) {
-    if (!bound_) throw error{errc::invalid_argument, "no lightgbm_network lives on this thread"};
+    if (!bound_) throw error{errc::invalid_argument, "this thread has no lightgbm_network"};
     if (blocks != bound_->size()) throw error{errc::invalid_argument, "LightGBM has other blocks than there are ranks"};
     return *bound_;
   }
@@ -93,7 +93,7 @@ class lightgbm_network {
     for (int r = 0; r < blocks; ++r) {
       const auto n = static_cast<std::size_t>(lengths[r]);
       if (lengths[r] < 0 || n % bytes != 0 || !std::cmp_equal(firsts[r], next))
-        throw error{errc::invalid_argument, "LightGBM's blocks do not lie side by side, or are no whole elements"};
+        throw error{errc::invalid_argument, "LightGBM's blocks are not contiguous, or not of whole elements"};
       counts.push_back(n / bytes);
       next += n;
     }

@@ -22,7 +22,7 @@ inline constexpr const char* arrival_names[] = {"replace", "mine_first", "theirs
 inline arrival arrival_from(const std::string& name) {
   for (std::size_t i = 0; i < std::size(arrival_names); ++i)
     if (name == arrival_names[i]) return static_cast<arrival>(i);
-  throw std::invalid_argument("kolo: nothing arrives as \"" + name + '"');
+  throw std::invalid_argument("kolo: there is no arrival called \"" + name + '"');
 }
 
 inline constexpr auto numbers_of_graph = [](auto& g, auto see) {

@@ -17,7 +17,7 @@ struct alltoall {
       const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
       require_equal(comm, name(K), "in has ", n, " elements, and out has ", c.out.size());
       require(comm, name(K), n % p == 0, "parts of different lengths need counts: in has ", n,
-              " elements, no multiple of the number of ranks, ", p);
+              " elements, which is not a multiple of the number of ranks, ", p);
       complete<K, view_element_t<In>>(comm, c, n / p, n);
       require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");
     });
@@ -32,12 +32,11 @@ struct alltoall {
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the receive counts add up to ",
                     check_counts(comm, K, c.receive_counts));
       const auto me = static_cast<std::size_t>(comm.rank());
-      require_equal(comm, name(K), "to itself a rank sends ", c.send_counts[me],
-                    " elements, and from itself it receives ", c.receive_counts[me]);
+      require_equal(comm, name(K), "this rank sends itself ", c.send_counts[me], " elements and receives from itself ",
+                    c.receive_counts[me]);
       complete<K, view_element_t<In>>(comm, c, 0, 0);
-      require(
-          comm, K, c.args.schedule.scratch == 0,
-          "this algorithm takes equal parts only: it hands parts on through ranks that do not know how long they are");
+      require(comm, K, c.args.schedule.scratch == 0,
+              "this algorithm takes equal parts only: it forwards parts through ranks that do not know their lengths");
       require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");
     });
   }

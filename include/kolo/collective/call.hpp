@@ -194,19 +194,19 @@ constexpr void check_one_tree() {
   using W = detail::reduce::wire_element_t<Op, T>;
   constexpr bool is_converted = !std::same_as<T, W>;
   static_assert(detail::reduce::wire_group<W> == 0 || K == kind::allreduce,
-                "kolo: a wire with scales, kolo::wire<kolo::scaled<...>>, is for an allreduce");
+                "kolo: only an allreduce takes a wire with scales, kolo::wire<kolo::scaled<...>>");
   if constexpr (schedule::reduces(K) && !is_exact<Op, T> && schedule::keeps_one_tree<S>) {
     static_assert(K != kind::reduce_scatter || !is_converted,
-                  "kolo: a reduce_scatter with a wire type rounds every operand but the owner's, so its bits depend on "
-                  "where an element stands: no order is fixed for any count");
+                  "kolo: a reduce_scatter with a wire type rounds every operand but the owner's, so the bits of an "
+                  "element depend on its rank: it cannot keep one order for any count");
     static_assert(schedule::leaves_of<S> == 0 || K == kind::allreduce || K == kind::reduce,
-                  "kolo: order::tree<L> is for allreduce and reduce");
-    static_assert(schedule::leaves_of<S> == 0 || !is_converted,
-                  "kolo: with order::tree<L>, elements cannot travel as another type: what one rank brings would be "
-                  "rounded less often than what two bring");
+                  "kolo: only allreduce and reduce take order::tree<L>");
+    static_assert(
+        schedule::leaves_of<S> == 0 || !is_converted,
+        "kolo: order::tree<L> takes no wire type: the result would be rounded less often on one rank than on two");
     static_assert(schedule::leaves_of<S> == 0 || !Finishes<Op, reduce::accumulator_t<T, Op>> ||
                       std::same_as<T, reduce::accumulator_t<T, Op>>,
-                  "kolo: with order::tree<L>, elements of 16 bits are not averaged: take kolo::sum, and divide");
+                  "kolo: order::tree<L> does not average elements of 16 bits: use kolo::sum, and divide");
   }
 }
 

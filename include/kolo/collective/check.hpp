@@ -30,21 +30,22 @@ struct sound_argument {
                 "kolo: a pointer does not say how many elements there are: write std::span{pointer, count} in place of "
                 "the pointer and the count");
   static_assert(yes || !std::is_arithmetic_v<plain>,
-                "kolo: a number is no view: write std::span{&x, 1} for a view of x alone");
-  static_assert(yes || !std::is_same_v<plain, std::vector<bool>>,
-                "kolo: a std::vector<bool> packs its elements into bits, which are no objects: use std::vector<char>");
+                "kolo: a number is not a view: write std::span{&x, 1} for a view of x alone");
+  static_assert(
+      yes || !std::is_same_v<plain, std::vector<bool>>,
+      "kolo: a std::vector<bool> packs its elements into bits, so they have no addresses: use std::vector<char>");
   static constexpr bool almost_algorithm = requires { plain::collective; };
   static_assert(yes || !almost_algorithm,
-                "kolo: this has an algorithm's member `collective`, and is none: static_assert(kolo::Schedule<S>) says "
-                "what is missing of blocks(p), rounds(p) and at(r, p, k), which are static or const");
+                "kolo: this type has a member `collective`, as an algorithm has, but is not one: "
+                "static_assert(kolo::Schedule<S>) says which of blocks(p), rounds(p) and at(r, p, k) is missing or "
+                "neither static nor const");
   static constexpr bool almost_view = requires(plain & x) {
     x.size();
     requires !std::is_trivially_copyable_v<std::remove_cvref_t<decltype(*x.data())>>;
   };
-  static_assert(
-      yes || !almost_view,
-      "kolo: the elements of this view are not trivially copyable, as std::pair and std::tuple are not: take a "
-      "struct of their members");
+  static_assert(yes || !almost_view,
+                "kolo: the elements of this view are not trivially copyable (std::pair and std::tuple are not): use a "
+                "struct of their members");
   static_assert(yes || almost_algorithm || almost_view || std::is_pointer_v<plain> || std::is_arithmetic_v<plain> ||
                     std::is_same_v<plain, std::vector<bool>>,
                 "kolo: a collective does not take this argument; it takes a view (contiguous, trivially copyable "
@@ -94,8 +95,8 @@ struct complete_parts {
       has_sound_counts && has_views &&
       (!schedule::reduces(K) || !std::same_as<typename P::op, execute::none>)&&(!core::has_root(K) || P::has_root);
   static_assert(has_sound_counts,
-                "kolo: counts are integers, no bools and no characters, that lie side by side in the host's memory: "
-                "take a std::vector<std::size_t>");
+                "kolo: counts must be integers (not bools or characters), contiguous in host memory: use a "
+                "std::vector<std::size_t>");
   static_assert(has_views, "kolo: there is no view among the arguments: write std::span{&x, 1} for a number x");
   static_assert(!has_views || !schedule::reduces(K) || !std::same_as<typename P::op, execute::none>,
                 "kolo: the operator is missing. It comes after the views: kolo::allreduce(comm, x, kolo::sum)");
@@ -115,11 +116,11 @@ struct sound_views {
   static_assert(!Writes || WritableViewLike<Out>,
                 "kolo: the output is a view of const elements: pass one that may be written");
   static_assert((first == memory_space::host && second == memory_space::host) || here == memory_space::device,
-                "kolo: this view lies in a device's memory, and the communicator takes the host's only: use a "
-                "device's, such as kolo::cuda::mpi_communicator");
+                "kolo: this view is of device memory, and the communicator takes host memory only: use one for "
+                "devices, such as kolo::cuda::mpi_communicator");
   static_assert((first == memory_space::device && second == memory_space::device) || here == memory_space::host,
-                "kolo: this view lies in the host's memory, and the communicator is a device's: "
-                "kolo::device_span{pointer, count} says that elements lie there");
+                "kolo: this view is of host memory, and the communicator takes device memory: "
+                "kolo::device_span{pointer, count} is a view of device memory");
 };
 
 /// The operator and the order in which a call combines elements of type T. Whether the operator fits the elements:
@@ -129,18 +130,18 @@ struct sound_operator {
   static constexpr bool yes = true;
   static constexpr bool is_untyped = detail::reduce::is_untyped_operator<Op> || std::same_as<T, view::unknown_element>;
   static_assert(!is_untyped || (detail::reduce::is_untyped_operator<Op> && std::same_as<T, view::unknown_element>),
-                "kolo: elements whose type is known at run time only (kolo::elements) are combined by a "
-                "kolo::reduction or a kolo::by_kernel, and these combine no others");
+                "kolo: elements whose type is known at run time only (kolo::elements) need a kolo::reduction or a "
+                "kolo::by_kernel as operator, and these take no other elements");
   static_assert(!is_untyped || schedule::leaves_of<S> == 0,
-                "kolo: order::tree<L> takes elements whose type is known when it is compiled");
+                "kolo: order::tree<L> takes elements of a type that is known at compile time");
   static constexpr bool in_order = [] {
     if constexpr (schedule::Automatic<S> || select::Native<S>) return true;
     else return is_ordered<S>();
   }();
   static_assert(is_commutative<Op> || in_order,
-                "kolo: the operator does not commute, and this algorithm does not say that it combines in the order "
-                "of the ranks: use recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of your own "
-                "that keeps the order says static constexpr bool ordered = true");
+                "kolo: the operator does not commute, and this algorithm does not declare that it combines in the "
+                "order of the ranks: use recursive_doubling, one_shot, two_shot, binomial or chain; an algorithm of "
+                "your own that keeps the order declares static constexpr bool ordered = true");
 };
 
 template <kind K, class A>

@@ -104,8 +104,8 @@ struct collective_fn {
   template <class... Views, class C, class... Args>
   static auto enter(C& comm, const typename C::options& options, call_site site, Args&... args) {
     static_assert(M == call_mode::blocking || (true && ... && StaysAlive<Views>),
-                  "kolo: what is started or planned refers to its views and keeps no copy of them: a temporary would "
-                  "be gone, so give it a name");
+                  "kolo: a started or planned call refers to its views and does not copy them: pass named views, not "
+                  "temporaries");
     using P = parts_of<Args...>;
     if constexpr ((true && ... && sound_argument<Args, takes<Args>>::yes) && complete_parts<Collective::K, P>::yes &&
                   sound_algorithm<Collective::K, typename P::algorithm>::yes) {

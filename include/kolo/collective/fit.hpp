@@ -157,7 +157,7 @@ void use_tuning(Communicator auto& comm, const tuning& table) {
   std::uint64_t digest = 14695981039346656037u;
   const auto add = [&](double x) {
     if (!(x >= 0 && std::isfinite(x)))
-      comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or no number");
+      comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or not a number");
     std::uint64_t bits;
     std::memcpy(&bits, &x, sizeof bits);
     digest = (digest ^ bits) * 1099511628211u;

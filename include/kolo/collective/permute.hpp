@@ -31,7 +31,7 @@ struct shift {
   template <class C, ViewLike In, ViewLike Out, RootLike Distance, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Distance& distance, A&) {
     static_assert(schedule::Automatic<A>,
-                  "kolo: a shift is what it is: name no algorithm, or hand your schedule to permute");
+                  "kolo: a shift takes no algorithm: leave it out, or pass your schedule to permute");
     const auto whole = +distance;  // no narrower than int
     const int d = mod(static_cast<int>(whole % static_cast<decltype(+distance)>(comm.size())), comm.size());
     return make_permutation(comm, "shift", in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
@@ -64,7 +64,7 @@ struct permute {
     static_assert(schedule::Automatic<A>, "kolo: permute takes a map or a schedule, not both");
     const permuted<std::remove_cv_t<Map>> by{map};
     const int p = comm.size();
-    require(comm, "permute", by.supports(p), "the map is no permutation of these ranks");
+    require(comm, "permute", by.supports(p), "the map is not a permutation of these ranks");
     return make_permutation(comm, "permute", in, out, by, hash(p, [&](int r) { return by.map(r, p); }));
   }
   template <class... Wrong>

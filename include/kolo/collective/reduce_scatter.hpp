@@ -29,7 +29,7 @@ struct reduce_scatter {
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       if constexpr (requires { c.out.epilogue; }) {
         static_assert(space_of<typename C::transport_type> == memory_space::host || sizeof(c) == 0,
-                      "kolo: an epilogue runs on the host, which knows of no stream");
+                      "kolo: an epilogue runs on the host: it cannot be used with a stream");
         c.args.epilogue = c.out.epilogue;
       }
       require_own_part_or_disjoint<K>(comm, c.args, mine.first);

@@ -159,9 +159,9 @@ struct scaled_call<wired<W, Op>, A> {
   static auto make(C& comm, const In& in, const Out& out, const wired<W, Op>& op, const A& algorithm) {
     constexpr auto K = kind::allreduce;
     static_assert(space_of<Out> == memory_space::host,
-                  "kolo: a wire with scales takes views of the host's memory, and this one is of a device's");
+                  "kolo: a wire with scales takes views of host memory, and this one is of device memory");
     static_assert(!select::Native<A>,
-                  "kolo: the transport's own allreduce knows nothing of a wire with scales: name no algorithm");
+                  "kolo: the transport's own allreduce cannot use a wire with scales: leave the algorithm out");
     require_equal(comm, name(K), "in has ", in.size(), " elements, and out has ", out.size());
     require_same_or_disjoint(comm, K, kolo::erase(in), kolo::erase(out));
     const grouped<In, Out, N> groups{in, out};
@@ -178,11 +178,11 @@ struct scaled_call<wired<W, Op>, A> {
     if constexpr (schedule::Automatic<S> || select::Native<S>) {
     } else if constexpr (std::is_empty_v<S>) {
       static_assert(reduces_once(S{}, 4),
-                    "kolo: this algorithm sends partial results, which a wire with scales would round again and again: "
-                    "take kolo::two_shot, kolo::one_shot, or kolo::automatic");
+                    "kolo: this algorithm sends partial results, which a wire with scales would round in every round: "
+                    "use kolo::two_shot, kolo::one_shot, or kolo::automatic");
     } else {
       require(comm, kind::allreduce, reduces_once(schedule, comm.size()),
-              "the algorithm sends partial results, which a wire with scales would round again and again");
+              "the algorithm sends partial results, which a wire with scales would round in every round");
     }
   }
 };

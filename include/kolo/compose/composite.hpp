@@ -222,10 +222,9 @@ class composite {
   composite shrink(const options& o = {}, Args&&... args) {
     static_assert(Shrinkable<B>,
                   "kolo: the second transport of this composite cannot shrink: it has no member shrink(timeout)");
-    static_assert(
-        Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
-        "kolo: the first transport of this composite cannot shrink, nor be made anew over the second one with "
-        "these arguments");
+    static_assert(Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
+                  "kolo: the first transport of this composite cannot shrink, and it cannot be constructed again over "
+                  "the second one with these arguments");
     const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
     second_.transport().fail(
         failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // fails both

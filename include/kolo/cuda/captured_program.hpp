@@ -185,7 +185,7 @@ class linked_program {
   static program_lists join(const std::vector<const captured_program*>& all) {
     linked_program j{all};
     for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) j.add(rank);
-    if (!j.can_finish()) throw error{errc::mismatch, "the schedule makes ranks wait for each other in a circle"};
+    if (!j.can_finish()) throw error{errc::mismatch, "the schedule makes ranks wait for each other in a cycle"};
     return std::move(j.lists_);
   }
 

@@ -204,9 +204,9 @@ class stream_executor {
   /// Operators and elements as on the host; what they do must be callable on a device, and need not be on the host.
   template <Element T, class Op>
   static kernel make_kernel(const Op& op) {
-    static_assert(
-        !std::is_pointer_v<Op>,
-        "kolo: a function pointer points to a function of the host: pass a lambda or an object with a __device__ call");
+    static_assert(!std::is_pointer_v<Op>,
+                  "kolo: a function pointer points to a host function: pass a lambda or an object whose operator() is "
+                  "__device__");
     operator_check<Op, T>();
     if constexpr (operator_accepts<Op, T>) {
       using W = detail::reduce::wire_element_t<Op, T>;

@@ -76,10 +76,9 @@ struct captured_work<T> {
 /// The drivers that may run a call over T, each a state machine; the first alternative: not begun.
 template <Transport T>
 auto drivers_for() {
-  static_assert(
-      SlotTransport<T> || MessageTransport<T>,
-      "kolo: this is neither a SlotTransport nor a MessageTransport: static_assert(kolo::MessageTransport<T>) shows "
-      "what it lacks");
+  static_assert(SlotTransport<T> || MessageTransport<T>,
+                "kolo: this type is neither a SlotTransport nor a MessageTransport: "
+                "static_assert(kolo::MessageTransport<T>) shows what is missing");
   using std::monostate, std::type_identity, std::variant;
   if constexpr (SharedMemoryTransport<T> && MessageTransport<T>)
     return type_identity<variant<monostate, rounds_run<T>, stream_run<T>, messaging_run<T>, native_run<T>>>{};

@@ -61,8 +61,8 @@ template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
   static_assert(detail::execute::HasEngine<T>,
-                "kolo: the compiled library knows communicators of shm and threads: include <kolo/impl/engine.hpp> for "
-                "other transports, and for what wraps a transport");
+                "kolo: the compiled library has communicators of shm and threads only: include <kolo/impl/engine.hpp> "
+                "for other transports, and for decorators of a transport");
 #endif
 
  public:

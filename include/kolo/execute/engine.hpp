@@ -36,7 +36,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// The part of a communicator that operations refer to: it stays in place when the communicator moves.
 template <class T>
 struct engine : transport::progress_client, failing<engine<T>> {
-  static_assert(Transport<T>, "kolo: this is no Transport: static_assert(kolo::Transport<T>) shows what it lacks");
+  static_assert(Transport<T>,
+                "kolo: this type is not a Transport: static_assert(kolo::Transport<T>) shows what is missing");
   static_assert(transport::has_what_it_lists<T>());
   using memory = decltype(memory_of(std::declval<const T&>()));
   /// Whether a thread that waits on another communicator also progresses this one's requests. Not for device memory:

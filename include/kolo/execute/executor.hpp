@@ -87,8 +87,9 @@ static_assert(Executor<host_executor>);
 template <class T>
 auto executor_of(const T& transport) {
   if constexpr (HasExecutor<T>) {
-    static_assert(Executor<decltype(transport.executor())>,
-                  "kolo: what executor() of this transport returns is no executor: execute/executor.hpp has the table");
+    static_assert(
+        Executor<decltype(transport.executor())>,
+        "kolo: executor() of this transport does not return an executor: see the table in execute/executor.hpp");
     return transport.executor();
   } else {
     return host_executor{};

@@ -33,7 +33,7 @@ resource_pointer heap_under(execute::engine<T>& e) {
 template <class T>
 std::vector<std::shared_ptr<std::byte>> symmetric_parts(execute::engine<T>& e, std::size_t bytes) {
   static_assert(SharesMemory<T>,
-                "kolo: the ranks of this transport address no common memory: it has no symmetric(bytes)");
+                "kolo: the ranks of this transport do not share memory: it has no member symmetric(bytes)");
   e.finish_all();
   const auto all = e.transport.symmetric(bytes);
   std::vector<std::shared_ptr<std::byte>> parts;

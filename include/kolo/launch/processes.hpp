@@ -44,7 +44,7 @@ int launch(int ranks, F f, const options& o = {}) {
     using result = std::remove_cvref_t<decltype(body(comm))>;
     static_assert(std::is_void_v<result> || (std::is_convertible_v<result, int> && !std::is_same_v<result, bool> &&
                                              !std::is_floating_point_v<result>),
-                  "kolo: what launch runs returns an exit status, an int, or nothing");
+                  "kolo: the function that launch runs must return an exit status, an int, or nothing");
     if constexpr (std::is_void_v<result>) {
       return body(comm), 0;
     } else if constexpr (std::is_integral_v<result>) {

@@ -173,7 +173,7 @@ kernel make_kernel(const Op& op) {
              .combine = &body::combine};
     if constexpr (!std::is_same_v<T, detail::reduce::wire_element_t<Op, T>>) {
       static_assert(sizeof(detail::reduce::wire_element_t<Op, T>) <= detail::reduce::most_wire_bytes,
-                    "kolo: an element of a wire's type has at most 4096 bytes");
+                    "kolo: an element of a wire type may have at most 4096 bytes");
       k.to_wire = &body::to_wire;
       k.from_wire = &body::from_wire;
     }

@@ -220,22 +220,21 @@ inline constexpr bool operator_accepts = OperatorFor<Op, T> && !detail::reduce::
 /// Compiles if `operator_accepts<Op, T>`; otherwise the error explains why not.
 template <class Op, class T>
 constexpr void operator_check() {
-  static_assert(Element<T>, "kolo: an element must be trivially copyable, because its bytes are all that travels");
+  static_assert(Element<T>, "kolo: an element must be trivially copyable, because only its bytes are sent");
   if constexpr (!Element<T>) return;
   else if constexpr (detail::reduce::averages_integers<Op, T>)
     static_assert(!detail::reduce::averages_integers<Op, T>,
                   "kolo::average divides and would round integers: use kolo::sum");
   else if constexpr (!OperatorFor<Op, T>)
-    static_assert(
-        OperatorFor<Op, T>,
-        "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
-        "elements, must give something that converts to an element (bit_and, bit_or and bit_xor take integers; "
-        "elements of a type of your own need its operators, or an operator of yours)");
+    static_assert(OperatorFor<Op, T>,
+                  "kolo: the operator does not fit the elements: op(a, b), called on a const operator with two "
+                  "elements, must return a type that converts to an element (bit_and, bit_or and bit_xor take "
+                  "integers; elements of a type of your own need its +, * or <, or an operator of your own)");
   else if constexpr (!detail::reduce::finishes_if_it_must<Op, T>)
     static_assert(detail::reduce::finishes_if_it_must<Op, T>,
-                  "kolo: finish(x, p), called on a const operator with what partial results are kept in (float, for "
-                  "elements of 16 bits), must give something that converts to that; kolo::average needs elements that "
-                  "can be divided by a number: x / 2");
+                  "kolo: finish(x, p), called on a const operator with the type of partial results (float for elements "
+                  "of 16 bits), must return a type that converts to it; kolo::average needs elements that can be "
+                  "divided by a number: x / 2");
   else
     static_assert(detail::reduce::wire_fits<Op, T>,
                   "kolo::wire: the wire type must be convertible to and from the element, and not wider; "

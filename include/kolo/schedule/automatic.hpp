@@ -85,7 +85,7 @@ struct automatic_for_any_count {
 /// is not allowed, since partial results would be rounded between ranks.
 template <int L>
 struct automatic_by_tree {
-  static_assert(L >= 1 && (L & (L - 1)) == 0, "kolo: order::tree<L> has a power of two of leaves");
+  static_assert(L >= 1 && (L & (L - 1)) == 0, "kolo: L of order::tree<L> must be a power of two");
   static constexpr auto allowed = order::by_tree;
 };
 
@@ -113,7 +113,7 @@ inline constexpr bool keeps_one_tree<A> = A::allowed == order::fixed_for_any_cou
 template <order::value Allowed, class A>
 constexpr auto ordered(const A& algorithm) {
   static_assert(Allowed != order::by_tree,
-                "kolo: say how many leaves the tree has: ordered<order::tree<8>>(automatic{})");
+                "kolo: the number of leaves is missing: ordered<order::tree<8>>(automatic{})");
   if constexpr (!detail::schedule::Automatic<A>) return algorithm;
   else if constexpr (Allowed == order::any) return detail::schedule::automatic_in_any_order{};
   else if constexpr (Allowed == order::fixed_for_any_count) return detail::schedule::automatic_for_any_count{};
@@ -123,7 +123,7 @@ constexpr auto ordered(const A& algorithm) {
 template <class Tree, class A>
 constexpr auto ordered(const A&) {
   static_assert(detail::schedule::Automatic<A>,
-                "kolo: only the choice can be told a tree: ordered<order::tree<8>>(automatic{})");
+                "kolo: only automatic takes order::tree: ordered<order::tree<8>>(automatic{})");
   return []<int L>(order::tree<L>) { return detail::schedule::automatic_by_tree<L>{}; }(Tree{});
 }
 

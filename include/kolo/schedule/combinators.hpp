@@ -149,7 +149,7 @@ struct fold {
   static constexpr block_range outer(const block_range& range, int q, int pairs) {
     if (!detail::schedule::has_parts(collective) || range.count == 0) return range;
     if ((range.stride != range.run && range.count > range.run) || range.per_peer != 0 || range.cycle != 0)
-      throw std::logic_error("kolo: fold takes reduce_scatters whose blocks are neighbours");
+      throw std::logic_error("kolo: fold takes reduce_scatters whose blocks are adjacent");
     const int first = outer(range.first, pairs), end = outer(mod(range.first + range.count, q), pairs);
     return {first, end > first ? end - first : end - first + q + pairs};
   }

@@ -134,8 +134,7 @@ class comparer {
 template <class A, class B>
 constexpr void check_comparable() {
   static_assert(A::collective == B::collective, "kolo: same_bits compares two schedules of one collective");
-  static_assert(reduces(A::collective),
-                "kolo: nothing is combined in this collective, so there are no bits to compare");
+  static_assert(reduces(A::collective), "kolo: this collective combines nothing, so there are no bits to compare");
 }
 }  // namespace detail::schedule
 
@@ -211,8 +210,9 @@ constexpr bool support_one_size(int first, int last) {
 template <Schedule A, Schedule B, int First, int Last, partial_results Kept>
 constexpr bool have_same_bits() {
   check_comparable<A, B>();
-  static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
-  static_assert(support_one_size<A, B>(First, Last), "kolo: no number of ranks here is supported by both schedules");
+  static_assert(2 <= First && First <= Last, "kolo: give the smallest and the largest number of ranks, 2 or more");
+  static_assert(support_one_size<A, B>(First, Last),
+                "kolo: no number of ranks in this range is supported by both schedules");
   constexpr auto f = first_difference<A, B, First, Last, Kept>();
   using differ = bits_differ<f.what, where::size<f.size>, where::rank<f.rank>, where::block<f.block_of_first>,
                              where::block<f.block_of_second>>;

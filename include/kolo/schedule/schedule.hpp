@@ -105,7 +105,7 @@ class step {
 
   constexpr step& operator+=(const transfer& t) {
     if (count_ == capacity)
-      throw std::length_error("kolo: a step has at most four transfers; say the peers as a range");
+      throw std::length_error("kolo: a step has at most four transfers: give the peers as a range");
     entries_[count_++] = entry{t};
     return *this;
   }

@@ -57,8 +57,8 @@ constexpr const char* sentence(fault f) {
     case fault::no_operator: return "combines, and the collective has no operator";
     case fault::counted_twice: return "contribution counted twice";
     case fault::missing: return "contribution missing at the end";
-    case fault::not_promised: return "holds something else than the collective requires";
-    case fault::drift: return "combined in another way than on another rank, so replicas would drift";
+    case fault::not_promised: return "holds something other than what the collective requires";
+    case fault::drift: return "combined in another way than on another rank, so replicas would diverge";
     case fault::order: return "not combined in the order of the ranks";
     case fault::combined_late: return "combined after the last of reduce_rounds";
     case fault::not_relative:

@@ -96,7 +96,7 @@ constexpr bool supports_some(int first, int last) {
 template <Schedule S, kind K, int First, int Last>
 constexpr bool is_proven() {
   static_assert(S::collective == K, "kolo: this schedule is for another collective; see its member `collective`");
-  static_assert(2 <= First && First <= Last, "kolo: say the smallest and the largest number of ranks, from 2 on");
+  static_assert(2 <= First && First <= Last, "kolo: give the smallest and the largest number of ranks, 2 or more");
   static_assert(supports_some<S>(First, Last), "kolo: this schedule supports none of these numbers of ranks");
   constexpr verdict v = first_fault<S, First, Last>();
   using wrong =

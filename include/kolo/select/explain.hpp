@@ -71,7 +71,7 @@ inline const char* why_ineligible(const candidate& c, const selection_query& q, 
     return q.is_ragged && !c.takes_ragged ? "takes equal parts only" : "does not combine in the order of the ranks";
   }
   if (!q.takes_native && q.reduces_in_order())
-    return "the transport's own: only in any order, since its bits are not promised";
+    return "the transport's own: only for order::any, since its bits are not promised";
   if (!q.takes_native) return "the transport's own: not of these elements by this operator, or not among these ranks";
   if (!q.is_eligible(c))
     return q.knows_bytes() ? "the transport's own: at most 2^31 - 1 bytes"

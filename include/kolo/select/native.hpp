@@ -103,14 +103,13 @@ template <class Transport, kind K, class T, class Op>
 constexpr auto native_start() {
   constexpr bool has_any = requires { native_of<Transport>::template start<K, T, Op>(); };
   static_assert(has_any,
-                "kolo: kolo::native stands for the collectives of the transport itself, and this one has none: name an "
-                "algorithm, "
-                "or use kolo::mpi::communicator");
+                "kolo: kolo::native selects the transport's own collectives, and this transport has none: name an "
+                "algorithm, or use kolo::mpi::communicator");
   if constexpr (has_any) {
     constexpr bool has_this = native_of<Transport>::template has<K, T, Op>();
     static_assert(has_this,
                   "kolo: the transport has no collective of its own for this element type and operator: name an "
-                  "algorithm of kolo's, which take any");
+                  "algorithm of kolo, which takes any");
     if constexpr (has_this) return native_of<Transport>::template start<K, T, Op>();
     else return nullptr;
   } else {

@@ -70,7 +70,7 @@ class shared_mapping {
     struct stat status;
     if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("reading the shared segment");
     if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < page_size()) {
-      throw error{errc::mismatch, "what was received is not a shared segment"};
+      throw error{errc::mismatch, "the descriptor received is not a shared segment"};
     }
     if (status.st_uid != ::geteuid()) {
       detail::core::throw_error(errc::mismatch,
@@ -135,7 +135,7 @@ class shared_mapping {
 
   static void expect_inside(const remote_ref& r, std::size_t bytes) {
     if (bytes > r.length || r.offset > r.length - bytes)
-      throw error{errc::mismatch, "a peer refers to a place behind the end of its region"};
+      throw error{errc::mismatch, "a peer refers to an address past the end of its region"};
   }
   /// The whole region of `r`, as it is mapped in this process. Others' regions stay mapped until address space runs
   /// out, and freed ones until the total of pinned bytes has doubled.

@@ -252,7 +252,7 @@ class slot_transport : public board_member {
     wait_context s{.operation = "shrink", .peer = rank_};
     if (state_of_rank(rank_).wants_shrink.load(std::memory_order_relaxed) != 0)
       throw error{failure_from(s, errc::invalid_argument, rank_, {},
-                               "it was called before: the survivors continue on the communicator that it returned")};
+                               "it was called before: use the communicator that it returned")};
     fail(failure_from(s, errc::peer_failed, rank_, {},
                       detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
     survivors<Memory> all{memory_, base_.get(), shape_, rank_};
@@ -261,7 +261,7 @@ class slot_transport : public board_member {
       if (mine.rank < 0)
         throw error{failure_from(
             s, errc::timeout, rank_, {},
-            detail::core::text_of({"rank ", rank_, " came too late: the others have gone on without it"}))};
+            detail::core::text_of({"rank ", rank_, " came too late: the others have continued without it"}))};
       slot_transport next{memory_, mine.region, mine.shape, mine.rank};
       next.heap_ = heap();
       next.lent_before_ = std::exchange(lent_before_, {});

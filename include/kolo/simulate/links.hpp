@@ -73,7 +73,7 @@ class links {
     return all;
   }
   [[noreturn]] static void no_path(int from, int to) {
-    throw std::invalid_argument("kolo::simulate: no way leads from rank " + std::to_string(from) + " to rank " +
+    throw std::invalid_argument("kolo::simulate: there is no path from rank " + std::to_string(from) + " to rank " +
                                 std::to_string(to));
   }
 

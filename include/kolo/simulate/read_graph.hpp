@@ -71,7 +71,8 @@ inline std::vector<std::vector<std::string>> matrix_of(const std::string& text) 
       of.emplace_back(row.begin() + 1, row.begin() + 1 + static_cast<std::ptrdiff_t>(gpus));
     }
   }
-  if (gpus == 0 || of.size() != gpus) throw std::invalid_argument("kolo: this is no matrix of `nvidia-smi topo -m`");
+  if (gpus == 0 || of.size() != gpus)
+    throw std::invalid_argument("kolo: this is not a matrix as `nvidia-smi topo -m` prints it");
   return of;
 }
 
@@ -99,7 +100,7 @@ inline graph graph_of_hosts(const std::string& text, const link& inside, const l
     const int node = hosts.try_emplace(host, static_cast<int>(hosts.size())).first->second;
     host_of.insert(host_of.end(), static_cast<std::size_t>(std::stoi(number)), node);
   }
-  if (host_of.empty()) throw std::invalid_argument("kolo: a list of hosts without a host");
+  if (host_of.empty()) throw std::invalid_argument("kolo: a list of hosts must not be empty");
   return detail::simulate::graph_of_groups(host_of, inside, outside, true);
 }
 

@@ -38,7 +38,7 @@ std::vector<dense_values> dense_values_of(auto& parameters) {
       using view = std::remove_cvref_t<decltype(values)>;
       static_assert(
           ContiguousView<view>,
-          "kolo: a checkpoint holds dense tensors; these .value have gaps: copy them into a std::vector first");
+          "kolo: a checkpoint holds dense tensors, and these .value have gaps: copy them into a std::vector first");
       all.push_back({std::as_writable_bytes(values), std::numeric_limits<view_element_t<view>>::digits});
     }
   });

@@ -107,8 +107,7 @@ class sharded {
 /// with `{.leaves = 8}` expects.
 template <class Data, class Comm, class How = remainder>
 auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
-  static_assert(Dataset<std::remove_reference_t<Data>>,
-                "kolo: shard needs a data set that has a size and whose items are numbered: d.size() and d[i]");
+  static_assert(Dataset<std::remove_reference_t<Data>>, "kolo: shard needs a data set with d.size() and d[i]");
   return sharded<Data>{std::forward<Data>(dataset), comm.rank(), comm.size(), how};
 }
 

@@ -55,7 +55,7 @@ class gradient_exchange {
                 "kolo: parameters are a range of items with .value and .gradient, of one element type, or "
                 "kolo::mixed_parameters of such ranges");
   static_assert(schedule::leaves_of<std::remove_cv_t<Algorithm>> == 0,
-                "kolo: order::tree<L> averages over L, an optimizer over its ranks: say options.leaves instead");
+                "kolo: order::tree<L> averages over L, an optimizer over its ranks: set options.leaves instead");
 
  public:
   gradient_exchange(Comm& comm, Inner inner, Range&& parameters, const optimizer_options& o = {})

@@ -93,7 +93,7 @@ void visit(Archive& archive, X& x) {
   } else if constexpr (GrowingContainer<X>) {
     static_assert(
         std::is_lvalue_reference_v<decltype(*x.begin())>,
-        "kolo: a std::vector<bool> packs its elements into bits, which are no objects: send a std::vector<char>");
+        "kolo: a std::vector<bool> packs its elements into bits, so they have no addresses: send a std::vector<char>");
     std::uint64_t n = x.size();
     archive(n);
     if constexpr (Archive::reads)
@@ -104,9 +104,8 @@ void visit(Archive& archive, X& x) {
       for (auto& each : x) archive(each);
   } else {
     static_assert(AsBytes<X>,
-                  "kolo: an object that is sent is trivially copyable and refers to nothing, is a string, a vector or "
-                  "a map of such, or has "
-                  "template <class A> void serialise(A& archive) { archive(its, members); }");
+                  "kolo: an object to send must be trivially copyable without pointers or views, a string, a vector or "
+                  "a map of such, or have template <class A> void serialise(A& archive) { archive(its, members); }");
     archive.raw(const_cast<std::remove_const_t<X>*>(&x), sizeof(X));
   }
 }

@@ -24,8 +24,8 @@ struct predivided {
       !requires { typename Op::wire_element; },
       "kolo: the wire goes outside: kolo::wire<W>(kolo::predivide(op, factor))");
   static_assert(!detail::train::is_any_of<Op, product_t, bit_and_t, bit_or_t, bit_xor_t>,
-                "kolo: predivide multiplies the result once, which makes up for the division of operands in a sum, "
-                "average, min or max, not in a product or in operators on bits");
+                "kolo: predivide divides each operand and multiplies the result once, which is right for sum, average, "
+                "min and max only, not for a product or operators on bits");
   static constexpr bool commutative = is_commutative<Op>;
   static constexpr bool divides = detail::reduce::divides<Op>;
   static constexpr bool must_finish = detail::reduce::must_finish<Op>;

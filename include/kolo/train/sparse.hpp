@@ -143,7 +143,7 @@ namespace detail::train {
 template <class C, View V, class Op>
 void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double density) {
   using T = typename V::element_type;
-  static_assert(ContiguousView<V>, "kolo: a gradient with .rows lies contiguously");
+  static_assert(ContiguousView<V>, "kolo: a gradient with .rows must be contiguous");
   const std::size_t width = list.width;
   if (width == 0 || view.size() % width != 0)
     comm.engine()->refuse("sparse_allreduce", "the width of the rows does not divide the gradient");

@@ -159,8 +159,8 @@ void apply(const Rule& rule, const Value& value, const Gradient& gradient,
            std::vector<typename Value::element_type>& states, long step, const extent& part) {
   using T = typename Value::element_type;
   static_assert(UpdateRule<Rule, T>,
-                "kolo: an update rule has states and rule(value, gradient, state, step); those of kolo::update take "
-                "float and double");
+                "kolo: an update rule must have states and rule(value, gradient, state, step); those of kolo::update "
+                "take float and double");
   const std::size_t n = value.size(), end = part.first + part.count;
   states.resize(Rule::states * n);
   for (std::size_t i = part.first; i < end;) {
@@ -190,7 +190,7 @@ class replicated {
     if (states_.size() <= index) states_.resize(index + 1), steps_.resize(index + 1);
     const auto view = kolo::as_view(value);
     static_assert(std::same_as<typename decltype(view)::element_type, T>,
-                  "kolo: kolo::replicated keeps the state of floats unless it is told: kolo::replicated<Rule, double>");
+                  "kolo: kolo::replicated keeps the state of floats; for doubles write kolo::replicated<Rule, double>");
     if (const std::size_t n = Rule::states * view.size(); steps_[index] > 0 && states_[index].size() != n)
       throw error{errc::mismatch, "the state of parameter " + std::to_string(index) + " is of " +
                                       std::to_string(states_[index].size() / std::max<std::size_t>(Rule::states, 1)) +

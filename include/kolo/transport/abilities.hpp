@@ -94,8 +94,8 @@ namespace detail::transport {
 template <class T, ability A>
 struct listed {
   static_assert(is_met<A, T>(),
-                "kolo: this transport lists an ability that it does not have: a member is missing, or has another "
-                "name or type than the ability's concept in kolo/transport/ability_concepts.hpp asks for");
+                "kolo: this transport lists an ability that it does not have: a member is missing, or has another name "
+                "or type than the ability's concept in kolo/transport/ability_concepts.hpp requires");
   static constexpr bool is_there = true;
 };
 template <class T, ability... A>

@@ -63,9 +63,9 @@ inline bool is_of_another(const failure& f) {
   if (cause_rank >= 0) f.code = cause->code;
   f.peer = cause_rank;
   f.caused_by = cause->caused_by;
-  f.text = "passes on what ended another communicator";
+  f.text = "reports the failure of another communicator";
   try {
-    std::string text = "passes on what ended another communicator";
+    std::string text = "reports the failure of another communicator";
     if (cause_rank >= 0 && cause->peer >= 0)
       core::append_words(text, {", where rank ", cause_rank, " is rank ", cause->peer});
     else if (cause_rank >= 0) core::append_words(text, {", because of rank ", cause_rank});

@@ -84,7 +84,7 @@ concept NoBucketParts = !one_bucket<Part...> && !(BucketPart<Part> && ...);
 template <class T, memory_space S>
 class bucket {
   static_assert(!std::is_same_v<T, detail::view::no_element>,
-                "kolo::bucket is made of tensors: of what lies contiguously, of views, or of a list of either");
+                "kolo::bucket takes tensors (contiguous containers or views) or a list of them");
 
  public:
   using element_type = T;
@@ -93,15 +93,14 @@ class bucket {
   template <class... Part>
     requires detail::view::BucketParts<Part...>
   explicit bucket(Part&&... parts) {
-    static_assert(
-        (detail::view::outlives_call<Part> && ...),
-        "kolo: a bucket refers to its tensors and keeps no copy of them: a temporary would be gone, so give it a name");
+    static_assert((detail::view::outlives_call<Part> && ...),
+                  "kolo: a bucket refers to its tensors and does not copy them: pass named tensors, not temporaries");
     static_assert(
         (std::is_same_v<std::remove_const_t<T>, std::remove_const_t<typename detail::view::part_element<Part>::type>> &&
          ...),
         "kolo::bucket: all tensors must have the same element type");
     static_assert(((detail::view::part_space<Part>::value == S) && ...),
-                  "kolo::bucket: all tensors must lie in the host's memory, or all in a device's");
+                  "kolo::bucket: all tensors must be in host memory, or all in device memory");
     std::vector<entry> runs;
     (add_part(runs, parts), ...);
     runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));

@@ -81,7 +81,7 @@ TEST_CASE("what is wrong with a network is said") {
         "kolo: a network's \"seed\" is a whole number from 0 to 18446744073709551615, not -1");
   CHECK(said<network>(R"([1, 2])") == "kolo: a network is an object, not [1,2]");
   CHECK(said<network>(R"({"stragglers": []})") ==
-        "kolo: a network only refers to its stragglers; read a described_network");
+        "kolo: a network does not own its stragglers: read a described_network");
   CHECK(said<described_network>(R"({"stragglers": [{"rank": 1, "factors": 2}]})") ==
         "kolo: a straggler has no \"factors\"; it has rank, factor");
 }

@@ -115,9 +115,10 @@ TEST_CASE("what LightGBM may not hand over, and where nobody is bound") {
     return words + words_of([&] { reduce(comm, x, good, y); });
   })[0];
   CHECK(said ==
-        "kolo: no lightgbm_network lives on this thread; kolo: a lightgbm_network lives on this thread already; "
-        "kolo: LightGBM has other blocks than there are ranks; kolo: LightGBM's blocks do not lie side by side, or are "
-        "no whole elements; kolo: LightGBM's blocks do not lie side by side, or are no whole elements; ");
+        "kolo: this thread has no lightgbm_network; kolo: this thread has a lightgbm_network already; "
+        "kolo: LightGBM has other blocks than there are ranks; kolo: LightGBM's blocks are not contiguous, or not of "
+        "whole elements; kolo: LightGBM's blocks are "
+        "not contiguous, or not of whole elements; ");
 }
 
 TEST_CASE("a rank that dies is named to LightGBM's caller") {

@@ -302,8 +302,8 @@ TEST_CASE("only a segment of this user and this version is taken over") {
   CHECK(take(good.fd()) == "accepted");
   const descriptor null{::open("/dev/null", O_RDWR)}, empty{::memfd_create("empty", 0)},
       zeros{::memfd_create("zeros", 0)};
-  CHECK(take(null.get()) == "mismatch: kolo: what was received is not a shared segment");
-  CHECK(take(empty.get()) == "mismatch: kolo: what was received is not a shared segment");
+  CHECK(take(null.get()) == "mismatch: kolo: the descriptor received is not a shared segment");
+  CHECK(take(empty.get()) == "mismatch: kolo: the descriptor received is not a shared segment");
   REQUIRE(::ftruncate(zeros.get(), 1 << 20) == 0);
   CHECK(take(zeros.get()) == "mismatch: kolo: the shared segment was made by another version of the library");
   const descriptor other_version{::memfd_create("other", 0)};

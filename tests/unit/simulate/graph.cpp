@@ -96,7 +96,7 @@ TEST_CASE("on a graph messages pass through ranks and switches, and wait for a l
   CHECK(holds(said([&] { (void)kolo::simulate::run(kolo::ring::allgather{}, 4, 1, g); }), "4 ranks on a graph of 3"));
   g.remove(1, 2);
   CHECK(holds(said([&] { (void)kolo::simulate::run(kolo::ring::allgather{}, 3, 3, g); }),
-              "no way leads from rank 0 to rank 2"));
+              "there is no path from rank 0 to rank 2"));
   CHECK(holds(said([&] { g.link(1, 1, wire); }), "a link joins two"));
 }
 
@@ -248,7 +248,7 @@ TEST_CASE("a list of hosts, nvidia-smi and the kernel's files become graphs") {
   CHECK((joined(hosts, 5, 7) == 1e-11 && joined(hosts, 4, 8) == 1e-11 && joined(hosts, 5, 6) == 1e-10));
   CHECK(graph_of_hosts("only:4", inside, wire).edges().size() == 8);
   CHECK(holds(said([&] { (void)graph_of_hosts("a slots=two", inside, wire); }), "a list of hosts with"));
-  CHECK(holds(said([&] { (void)graph_of_hosts("# none", inside, wire); }), "without a host"));
+  CHECK(holds(said([&] { (void)graph_of_hosts("# none", inside, wire); }), "must not be empty"));
 
   const gpu_links by{};
   const graph box = graph_of_nvidia_smi(
