@@ -408,6 +408,15 @@ void contained(mpi_world& world) {
   });
 }
 
+void another_thread(mpi_world& world) {
+  world.run("another thread's call is refused where MPI was initialised for one", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    std::string end;
+    std::thread{[&] { end = end_of([&] { sum_of_ten(comm); }); }}.join();
+    expect_end(wrong, end, "invalid argument -1");
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -427,5 +436,6 @@ int main(int argc, char** argv) {
   cut_off(world);
   contained(world);
   number_again(world);
+  another_thread(world);
   return world.status();
 }

@@ -163,6 +163,11 @@ class transport {
   // Messages.
 
   void begin(const options&) {
+    if (only_thread_ != std::thread::id{} && only_thread_ != std::this_thread::get_id())
+      throw error{
+          errc::invalid_argument,
+          "a thread other than the communicator's calls MPI, which was initialised below MPI_THREAD_SERIALIZED: "
+          "kolo::mpi::environment env{argc, argv, MPI_THREAD_SERIALIZED}"};
     if (++begun_ % 32 == 0) throw_if_failed();
     else throw_if_over();
   }
@@ -211,7 +216,7 @@ class transport {
   transport split(int color, int key) {
     if (carried_.on())
       throw error{errc::invalid_argument,
-                  "a communicator on a carrier is not split: split MPI's, and have its parts carried"};
+                  "a communicator on a carrier cannot be split: split MPI's, and put each part on the carrier"};
     throw_if_failed();
     const auto group = detail::transport::group_of(*this, color, key);
     auto data = detail::mpi::subset(failures_.communicator(), group, detail::mpi::failure_channel::tag + 1);
@@ -223,9 +228,8 @@ class transport {
   /// those that are left (ULFM).
   transport shrink(std::chrono::nanoseconds) {
     throw error{errc::invalid_argument,
-                "over MPI what is left of a communicator cannot be had: MPICH 4.0 and Open MPI 4.1 make none after a "
-                "rank has died; "
-                "begin the job anew from a checkpoint"};
+                "a communicator over MPI cannot shrink: MPICH 4.0 and Open MPI 4.1 create none after a rank has died; "
+                "restart the job from a checkpoint"};
   }
 
  private:
@@ -254,6 +258,9 @@ class transport {
     received_.resize(sent_.size());
     largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - tag_share_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
+    int threads = MPI_THREAD_SINGLE;
+    detail::mpi::check(MPI_Query_thread(&threads), "MPI_Query_thread", rank_);
+    if (threads < MPI_THREAD_SERIALIZED && !carried_.on()) only_thread_ = std::this_thread::get_id();
   }
 
   void agree_on_options() {
@@ -388,6 +395,7 @@ class transport {
   std::size_t unfinished_ = 0;
   int rank_ = 0, size_ = 1, exceptions_ = 0;
   unsigned begun_ = 0;           ///< operations
+  std::thread::id only_thread_;  ///< none: any may call MPI
   bool oversubscribed_ = false;  ///< more ranks on this host than it has cores
   bool has_cancelled_ = false;
 };
