@@ -42,7 +42,7 @@ inline constexpr auto symmetric_memory_outlives_its_communicator = [](auto& comm
   return right ? "" : "it stays until the last rank has dropped it";
 };
 
-/// Again and again: what was dropped goes back to the system.
+/// Many times: memory that is dropped is returned to the system.
 inline constexpr auto symmetric_memory_comes_and_goes = [](auto& comm) -> std::string {
   for (int k = 0; k < 50; ++k) {
     auto x = kolo::symmetric<std::byte>(comm, 100'000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The law of the buffers in which pieces travel that an answer comes back for.
+// The law of the buffers for round trips: pieces for which a reply comes back.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -13,8 +13,8 @@
 
 namespace laws {
 
-/// Where ranks take turns, and the cache of a core holds one piece to each peer, round trips of a pair that follow each other lie in one buffer; but no piece
-/// lies where one that is not read lies, or an answer that is not. Both ranks are driven by hand, in any order.
+/// If ranks take turns, and the cache of a core holds one piece per peer, consecutive round trips of a pair use one buffer; but no piece is put where an unread
+/// piece or an unread reply is. Both ranks are driven by hand, in any order.
 inline std::string round_trips_share_a_buffer() {
   kolo::detail::shm::region_shape shape{2, {}};
   shape.cores = 1, shape.cache_bytes = 2 * shape.round_trip_bytes();
@@ -28,7 +28,7 @@ inline std::string round_trips_share_a_buffer() {
     std::uint64_t number;
     bool comes_back, is_released = false;
   };
-  std::deque<piece> in_flight;  // that are not read, or whose answers are not
+  std::deque<piece> in_flight;  // that are not read, or whose replies are not
   std::byte* last = nullptr;
   std::uint64_t random = 1, alone = 0;
   for (int step = 0; step < 20'000; ++step) {

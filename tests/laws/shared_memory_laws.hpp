@@ -6,7 +6,7 @@
 
 namespace laws {
 
-/// Both ranks of every pair say numbers to each other, in pieces of all lengths, again and again.
+/// Both ranks of every pair exchange numbers many times, in pieces of all lengths.
 inline constexpr auto exchanges_need_no_release = [](auto& t) -> std::string {
   const int p = t.size(), r = t.rank();
   for (std::uint64_t k = 1; k < 60; ++k) {
@@ -31,7 +31,7 @@ inline constexpr auto exchanges_need_no_release = [](auto& t) -> std::string {
   return "";
 };
 
-/// In each call one rank posts, which many times in a row, or all do.
+/// In each call one rank posts, which does so many times in a row, or all do.
 inline constexpr auto boards_are_read_by_all = [](auto& t) -> std::string {
   const int p = t.size(), r = t.rank();
   if (p == 1) return "";
@@ -64,7 +64,7 @@ inline bool all_are(const std::byte* data, std::size_t bytes, std::uint64_t numb
   return std::all_of(data, data + bytes, [&](std::byte b) { return static_cast<std::uint64_t>(b) == number % 251; });
 }
 
-/// Every rank sends to the next, who answers with other bytes; more pieces than there are slots.
+/// Every rank sends to the next, which replies with other bytes; more pieces than there are slots.
 inline constexpr auto replies_come_back = [](auto& t) -> std::string {
   const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
   if (next == t.rank()) return "";
@@ -89,7 +89,7 @@ inline constexpr auto replies_come_back = [](auto& t) -> std::string {
   return "";
 };
 
-/// Both ranks of every pair send pieces, in spare buffers where they own one; in every third turn one of the two does not, and comes to own all of them.
+/// Both ranks of every pair send pieces, in spare buffers if they own one; in every third turn one of the two uses none, and comes to own all of them.
 inline constexpr auto spare_buffers_pass_to_who_reads_them = [](auto& t) -> std::string {
   const int p = t.size(), r = t.rank();
   bool some = false;
@@ -124,7 +124,7 @@ inline constexpr auto spare_buffers_pass_to_who_reads_them = [](auto& t) -> std:
   return p == 1 || some ? "" : "nobody owns a spare buffer";
 };
 
-/// A piece in memory that all address and one in its slot, by turns; the answer always goes to such memory.
+/// Alternately a piece in symmetric memory and one in its slot; the reply always goes to symmetric memory.
 inline constexpr auto references_are_read_and_replied = [](auto& t) -> std::string {
   const int next = (t.rank() + 1) % t.size(), last = (t.rank() + t.size() - 1) % t.size();
   if (next == t.rank()) return "";
@@ -152,7 +152,7 @@ inline constexpr auto references_are_read_and_replied = [](auto& t) -> std::stri
   return "";
 };
 
-/// What was withdrawn before the peer took it is not handed out any more; what it has taken can be cancelled when it lets go.
+/// A piece that is cancelled before the peer claims it cannot be claimed; one that the peer has claimed can be cancelled after `unclaim`.
 inline constexpr auto cancelled_pieces_are_not_read = [](auto& t) -> std::string {
   if (t.size() != 2) return "";
   const int peer = 1 - t.rank();
@@ -167,10 +167,10 @@ inline constexpr auto cancelled_pieces_are_not_read = [](auto& t) -> std::string
   if (t.rank() == 0) {
     until(t, peer, [&] { return t.reserve(peer) != nullptr; });
     t.commit(peer, t.slot_bytes(), 1, {t.make_remote_ref(parts.part(0), t.slot_bytes()), {}});
-    meet();  // rank 1 has taken it
+    meet();  // rank 1 has claimed it
     if (t.cancel(peer)) wrong = "a piece that is being read cannot be cancelled";
     meet();
-    meet();  // rank 1 has let it go
+    meet();  // rank 1 has unclaimed it
     if (!t.cancel(peer) || !t.cancel(peer)) wrong = "what was let go can be withdrawn";
     meet();
   } else {

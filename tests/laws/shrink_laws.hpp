@@ -20,7 +20,7 @@ int count_by_sum(C& comm) {
   return ones.back();
 }
 
-/// What `shrink` has given: rank `rank` of `size`, and it works.
+/// Checks that `shrink` has returned rank `rank` of `size`, and that it works.
 template <class C>
 std::string is_whole(C& rest, int rank, int size) {
   if (rest.size() != size || rest.rank() != rank)
@@ -35,7 +35,7 @@ inline constexpr auto shrinking_without_loss_keeps_all = [](auto& comm) -> std::
   return is_whole(rest, comm.rank(), comm.size());
 };
 
-/// All but the first may leave; those that are left keep their order.
+/// Every third rank leaves, not the first; the others keep their order.
 inline constexpr auto shrinking_leaves_out_who_left = [](auto& comm) -> std::string {
   if (comm.rank() % 3 == 1) return "";
   auto rest = comm.shrink();
@@ -43,7 +43,7 @@ inline constexpr auto shrinking_leaves_out_who_left = [](auto& comm) -> std::str
   return is_whole(rest, stay(comm.rank()), stay(comm.size()));
 };
 
-/// Who waits in an operation hears of it, and can come.
+/// A rank that waits in an operation gets a failure, and can call shrink.
 inline constexpr auto shrinking_calls_those_who_wait = [](auto& comm) -> std::string {
   if (comm.rank() > 0) try {
       kolo::barrier(comm);
@@ -55,7 +55,7 @@ inline constexpr auto shrinking_calls_those_who_wait = [](auto& comm) -> std::st
   return is_whole(rest, comm.rank(), comm.size());
 };
 
-/// The old one stays broken, with the first cause, and is not shrunk twice; the new one can fail and shrink again.
+/// The old communicator stays failed, with the first cause, and cannot be shrunk twice; the new one can fail and shrink again.
 inline constexpr auto shrinking_happens_once = [](auto& comm) -> std::string {
   auto rest = comm.shrink();
   const auto ends_in = [](auto call, kolo::errc code) {

@@ -11,7 +11,7 @@
 
 namespace laws {
 
-/// Writes a number everywhere into a piece.
+/// Fills a piece with a number.
 inline void write(std::byte* to, std::size_t bytes, std::uint64_t number) {
   std::memset(to, static_cast<int>(number % 251), bytes);
 }
@@ -20,12 +20,12 @@ inline bool holds(const kolo::received_slot& a, std::size_t bytes, std::uint64_t
            return static_cast<std::uint64_t>(b) == number % 251;
          });
 }
-/// Pieces of all lengths, from nothing to everything that fits.
+/// Lengths from nothing to everything that fits.
 inline std::size_t length_of(std::uint64_t number, std::size_t most) {
   return number % 5 == 0 ? most : number * 37 % (most + 1);
 }
 
-/// Says a number to a peer, or hears one: how ranks of a law meet.
+/// Sends a number to a peer, or receives one: how ranks of a law synchronise.
 template <kolo::SlotTransport T>
 void tell(T& t, int peer, std::uint64_t number) {
   std::byte* to = nullptr;
@@ -75,8 +75,8 @@ inline constexpr auto reserve_is_idempotent_and_aligned = [](auto& t) -> std::st
   return "";
 };
 
-/// Rank 0 fills the slots to rank 1, then says through rank 2 how many there are: another pair is not concerned, what lies there has
-/// not changed, and every release brings a slot back.
+/// Rank 0 fills the slots to rank 1, then sends their number through rank 2: another pair is not concerned, the pieces in the slots have not changed, and every
+/// release returns a slot.
 inline constexpr auto credits_come_back = [](auto& t) -> std::string {
   if (t.size() < 3 || t.rank() > 2) return "";
   const auto count = [&](int from) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The laws of kolo::Transport, each a function that every rank calls with its transport; it returns what is broken. All ranks have made theirs before one
-// begins: it may fail on purpose, and leave.
+// begins: a law may fail on purpose, and leave.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -23,7 +23,7 @@ void until(T& t, int peer, Condition condition) {
   for (kolo::backoff p; !condition();) t.relax(p, waiting_for(peer));
 }
 
-/// "relax: throws on failure"; otherwise this never ends.
+/// relax throws on failure; otherwise this never ends.
 template <kolo::Transport T>
 kolo::failure end_of_waiting(T& t, int peer, std::chrono::nanoseconds at_most = 20s) {
   try {
@@ -57,7 +57,7 @@ inline constexpr auto is_constant = [](auto& t) -> std::string {
   return "";
 };
 
-/// All fail at the same moment: one wins, and all agree on who that was; transport.hpp says how a wire without shared memory gets there.
+/// All fail at the same time: one failure is the first, and all agree on it; transport.hpp says how a transport without shared memory achieves that.
 inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
   const int first = t.fail(failure_of(t.rank())).peer;
   if (first < 0 || first >= t.size()) return "the first failure is somebody's";
@@ -74,7 +74,7 @@ inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
   }
 };
 
-/// The others sleep until rank 0 fails; then they know at once.
+/// The others sleep until rank 0 fails; then they get its failure at once.
 inline constexpr auto failure_wakes_everybody = [](auto& t) -> std::string {
   if (t.rank() == 0) t.fail(failure_of(0));
   const auto f = end_of_waiting(t, 0);
@@ -83,7 +83,7 @@ inline constexpr auto failure_wakes_everybody = [](auto& t) -> std::string {
              : "another failure than rank 0's";
 };
 
-/// So do they when the last rank fails: what decides which failure was the first, if that is rank 0, sleeps as well.
+/// So they do when the last rank fails: rank 0 sleeps as well, also if it decides which failure was the first.
 inline constexpr auto failure_of_the_last_wakes_everybody = [](auto& t) -> std::string {
   const int last = t.size() - 1;
   if (t.rank() == last) t.fail(failure_of(last));
@@ -93,7 +93,7 @@ inline constexpr auto failure_of_the_last_wakes_everybody = [](auto& t) -> std::
              : "another failure than the last rank's";
 };
 
-/// Rank 0 waits in vain; the others wait for what it says.
+/// Rank 0 times out; the others get its failure.
 inline constexpr auto deadline_passes = [](auto& t) -> std::string {
   const int late = t.size() - 1;
   const auto f =
@@ -105,7 +105,7 @@ inline constexpr auto deadline_passes = [](auto& t) -> std::string {
   return "";
 };
 
-/// Ranks that say the same color, by key and then by rank.
+/// Ranks with the same color are ordered by key and then by rank.
 inline constexpr auto split_orders_by_key_and_rank = []<class T>(T& t) -> std::string {
   const int p = t.size(), r = t.rank();
   const auto color = [](int q) { return q % 2 == 0 ? 7 : -3; };
@@ -124,8 +124,8 @@ inline constexpr auto split_orders_by_key_and_rank = []<class T>(T& t) -> std::s
   return "";
 };
 
-/// Two groups of all ranks, which number them otherwise. The last rank, 0 in the one and 1 in the other, fails in the
-/// one; who hears of it there is unwound, and its part in the other destroyed. Who waits there hears who has failed.
+/// Two groups of all ranks, with different numbers. The last rank, 0 in `failing` and 1 in `other`, fails in `failing`; ranks that wait there unwind, and
+/// destroy their part of `other`. A rank that waits in `other` gets the failure of the last rank.
 inline constexpr auto passes_on_what_failed_elsewhere = []<class T>(T& t) -> std::string {
   const int p = t.size(), r = t.rank(), culprit = p - 1;
   if (p < 3) return "";
