@@ -69,7 +69,7 @@ struct barriers : group {
     auto& comm = communicator(r);
     written[r] = 7;
     kolo::barrier(comm, kolo::one_shot{});
-    for (int k = 0; k < ranks; ++k) require(written[k] == 7, "somebody has not come");
+    for (int k = 0; k < ranks; ++k) require(written[k] == 7, "a rank has not arrived");
   }
   int* written = nullptr;
 };
@@ -92,7 +92,7 @@ struct making : group {
     *reinterpret_cast<int*>(part.exchange_slot(1 - r)) = 100 + r;
     part.post_exchange(1 - r, sizeof(int), 0);
     require(await(part, 1 - r, [&] { return found{part.peek_exchange(1 - r)}; }).value() == 101 - r,
-            "a half is not what was sent");
+            "an exchange is not what was sent");
   }
 };
 

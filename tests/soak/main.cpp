@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random calls for a chosen time: soak [--seconds 60] [--seed N] | soak --epoch N. Says the seed first; on an error, the epoch to run again.
+// Random calls for a chosen time: soak [--seconds 60] [--seed N] | soak --epoch N. Prints the seed first; on an error, the epoch to repeat.
 #include <chrono>
 #include <cstdio>
 #include <exception>
