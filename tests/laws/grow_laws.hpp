@@ -28,7 +28,7 @@ std::string works_after_growing(C& comm, int rank, int size) {
   common[3] = comm.rank() + 1;
   kolo::barrier(comm);
   for (int r = 0; r < size; ++r)
-    if (common.of(r)[3] != r + 1) return "common memory is not what peers wrote";
+    if (common.of(r)[3] != r + 1) return "symmetric memory does not contain what peers wrote";
   kolo::barrier(comm);
   return "";
 }

@@ -57,7 +57,7 @@ inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
     until(t, one.peer, [&] { return t.done(its); });
   }
   for (auto& one : all)
-    if (!t.done(one.its)) return "what has ended stays ended";
+    if (!t.done(one.its)) return "a ticket that is done stays done";
   for (int d = 1, i = 0; d < p; ++d)
     for (int k = 0; k < each; ++k, ++i)
       if (!is_message(in[static_cast<std::size_t>(i)], (r + d) % p, k))
@@ -74,10 +74,10 @@ inline constexpr auto a_mismatch_is_told_alike = []<class T>(T& t) -> std::strin
     if (t.rank() == last) kolo::broadcast(comm, x, last);
     else kolo::allreduce(comm, x, kolo::sum);
     kolo::barrier(comm);
-    return "nobody has noticed";
+    return "the mismatch was not noticed";
   } catch (const kolo::error& e) {
     if (e.code() != kolo::errc::mismatch) return "another failure";
-    return e.operation().empty() || e.sequence() == 0 ? "it names no call" : kolo::sentence(e.cause());
+    return e.operation().empty() || e.sequence() == 0 ? "the error names no call" : kolo::sentence(e.cause());
   }
 };
 

@@ -18,7 +18,7 @@ namespace laws {
 inline std::string round_trips_share_a_buffer() {
   kolo::detail::shm::region_shape shape{2, {}};
   shape.cores = 1, shape.cache_bytes = 2 * shape.round_trip_bytes();
-  if (shape.round_trip_slots() != 1) return "one is under way at a time";
+  if (shape.round_trip_slots() != 1) return "one round trip is in flight at a time";
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
@@ -40,9 +40,9 @@ inline std::string round_trips_share_a_buffer() {
       auto* const to = comes_back ? a.reserve(1) : a.reserve(1, bytes);
       if (!to) continue;
       for (const piece& p : in_flight)
-        if (p.place == to && (p.comes_back || !p.is_released)) return "what is not read stays where it is";
+        if (p.place == to && (p.comes_back || !p.is_released)) return "an unread piece or reply is not overwritten";
       alone = in_flight.empty() && comes_back ? alone + 1 : 0;
-      if (alone > 2 && to != last) return "round trips that follow each other lie in one buffer";
+      if (alone > 2 && to != last) return "consecutive round trips use one buffer";
       write(last = to, bytes, static_cast<std::uint64_t>(step));
       in_flight.push_back({to, a.commit(1, bytes, static_cast<std::uint64_t>(step)), comes_back});
     } else if (what / 2 % 2 == 0 && oldest != in_flight.end()) {
@@ -53,7 +53,7 @@ inline std::string round_trips_share_a_buffer() {
     } else if (!in_flight.empty() && in_flight.front().is_released) {
       const auto& p = in_flight.front();
       const auto* const answer = a.returned(1, p.number);
-      if (!answer || (p.comes_back && !all_are(answer, bytes, p.number))) return "the answer is what the peer wrote";
+      if (!answer || (p.comes_back && !all_are(answer, bytes, p.number))) return "the reply is what the peer wrote";
       in_flight.pop_front();
     }
   }

@@ -70,7 +70,7 @@ TEST_CASE("shrink: a rank throws between operations, and the others go on") {
       CHECK(on_threads(p, [&](auto& comm) -> std::string {
               const auto first = end_of([&] {
                 for (int i = 0; i < 5; ++i) {
-                  if (comm.rank() == victim && i == 3) throw std::runtime_error("its own reasons");
+                  if (comm.rank() == victim && i == 3) throw std::runtime_error("an error");
                   laws::count_by_sum(comm);
                 }
               });
@@ -166,6 +166,8 @@ TEST_CASE("shrink: symmetric memory is made anew") {
           auto after = kolo::symmetric<int>(rest, 10);
           after[3] = rest.rank() + 1;
           kolo::barrier(rest);
-          return before[3] == 0 && after.of(0)[3] == 1 && after.of(1)[3] == 2 ? "" : "not what peers wrote";
+          return before[3] == 0 && after.of(0)[3] == 1 && after.of(1)[3] == 2
+                     ? ""
+                     : "memory does not contain what peers wrote";
         }) == all_say(3, ""));
 }

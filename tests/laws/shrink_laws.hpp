@@ -27,7 +27,7 @@ std::string is_whole(C& rest, int rank, int size) {
     return "rank " + std::to_string(rest.rank()) + " of " + std::to_string(rest.size());
   if (count_by_sum(rest) != size) return "a sum is wrong";
   auto half = rest.split(rest.rank() % 2, 0);
-  return count_by_sum(half) == (size + 1 - rest.rank() % 2) / 2 ? "" : "a group of it does not work";
+  return count_by_sum(half) == (size + 1 - rest.rank() % 2) / 2 ? "" : "a split communicator does not work";
 }
 
 inline constexpr auto shrinking_without_loss_keeps_all = [](auto& comm) -> std::string {
@@ -68,7 +68,7 @@ inline constexpr auto shrinking_happens_once = [](auto& comm) -> std::string {
   };
   if (!ends_in([&] { kolo::barrier(comm); }, kolo::errc::peer_failed) && comm.size() > 1)
     return "the old communicator works";
-  if (!ends_in([&] { comm.shrink(); }, kolo::errc::invalid_argument)) return "it was shrunk twice";
+  if (!ends_in([&] { comm.shrink(); }, kolo::errc::invalid_argument)) return "the old communicator was shrunk twice";
   auto again = rest.shrink();
   return is_whole(again, comm.rank(), comm.size());
 };

@@ -66,11 +66,12 @@ inline constexpr auto reserve_is_idempotent_and_aligned = [](auto& t) -> std::st
     if (next == t.rank()) return "";
     std::byte* to = nullptr;
     until(t, next, [&] { return (to = t.reserve(next)) != nullptr; });
-    if (t.reserve(next) != to || t.reserve(next) != to) return "asking again gives the same place";
-    if (reinterpret_cast<std::uintptr_t>(to) % alignof(std::max_align_t) != 0) return "aligned for any element";
+    if (t.reserve(next) != to || t.reserve(next) != to) return "reserve returns the same address again";
+    if (reinterpret_cast<std::uintptr_t>(to) % alignof(std::max_align_t) != 0)
+      return "a slot is aligned for any element";
     write(to, length_of(7, t.slot_bytes()), 7);
     t.commit(next, length_of(7, t.slot_bytes()), 7);
-    if (!hear(t, last, 7)) return "what was written arrives";
+    if (!hear(t, last, 7)) return "a piece arrives as it was written";
   }
   return "";
 };
@@ -86,23 +87,23 @@ inline constexpr auto credits_come_back = [](auto& t) -> std::string {
   if (t.rank() == 0) {
     std::uint64_t sent = 0;
     for (; sent < 1000 && t.reserve(1); ++sent) tell(t, 1, sent);
-    if (sent == 0 || sent == 1000) return "there are slots, and not endlessly many";
+    if (sent == 0 || sent == 1000) return "the number of slots is positive and finite";
     tell(t, 2, sent);
     for (std::uint64_t k = 0; k < 3 * sent; ++k) tell(t, 1, sent + k);  // each waits for a release
-    return hear(t, 1, sent) ? "" : "an answer";
+    return hear(t, 1, sent) ? "" : "a piece arrives as it was sent";
   }
   if (t.rank() == 2) {
     const auto slots = count(0);
-    if (!hear(t, 0, slots)) return "a full pair does not concern another";
+    if (!hear(t, 0, slots)) return "a full pair does not affect another";
     tell(t, 1, slots);
     return "";
   }
   const auto place = (count(0), t.peek(0).data);
   const auto slots = count(2);
-  if (!hear(t, 2, slots)) return "a full pair does not concern another";
+  if (!hear(t, 2, slots)) return "a full pair does not affect another";
   if (t.peek(0).data != place || t.peek(0).data != place) return "the oldest piece stays until it is released";
   for (std::uint64_t k = 0; k < 4 * slots; ++k)
-    if (!hear(t, 0, k)) return "a slot is used again only when it was released";
+    if (!hear(t, 0, k)) return "a slot is used again only after its release";
   if (t.peek(0).data) return "nothing arrives that was not sent";
   tell(t, 0, slots);
   return "";

@@ -43,16 +43,16 @@ inline kolo::failure failure_of(int rank) {
 
 inline constexpr auto is_constant = [](auto& t) -> std::string {
   const int rank = t.rank(), size = t.size();
-  if (rank < 0 || rank >= size) return "a rank lies in 0 ... size - 1";
+  if (rank < 0 || rank >= size) return "the rank is in 0 ... size - 1";
   const auto place = t.place();
   if (place.local_rank < 0 || place.local_rank >= place.local_size || place.node_rank < 0 ||
       place.node_rank >= place.node_count)
-    return "a place lies in its ranges";
+    return "the place is in its ranges";
   for (int k = 0; k < 3; ++k) {
     if (t.rank() != rank || t.size() != size || t.timeout() <= 0ns) return "rank, size and timeout are constant";
     if (t.place().local_rank != place.local_rank || t.place().node_rank != place.node_rank)
       return "the place is constant";
-    if (t.failed()) return "all is well";
+    if (t.failed()) return "there is no failure";
   }
   return "";
 };
@@ -60,17 +60,17 @@ inline constexpr auto is_constant = [](auto& t) -> std::string {
 /// All fail at the same time: one failure is the first, and all agree on it; transport.hpp says how a transport without shared memory achieves that.
 inline constexpr auto keeps_the_first_failure = [](auto& t) -> std::string {
   const int first = t.fail(failure_of(t.rank())).peer;
-  if (first < 0 || first >= t.size()) return "the first failure is somebody's";
+  if (first < 0 || first >= t.size()) return "the first failure is that of a rank";
   for (int k = 0; k < 10; ++k)
     if (t.fail(failure_of(100 + k)).peer != first) return "a later failure changed the first one";
-  if (!t.failed() || t.failed()->peer != first) return "failed() gives the first";
-  if (end_of_waiting(t, 0).peer != first) return "relax throws the first";
+  if (!t.failed() || t.failed()->peer != first) return "failed() returns the first failure";
+  if (end_of_waiting(t, 0).peer != first) return "relax throws the first failure";
   try {
     kolo::backoff p;
     t.check(p, waiting_for(0));
     return "check throws on failure";
   } catch (const kolo::error& e) {
-    return e.peer() == first ? "first " + std::to_string(first) : "check throws the first";
+    return e.peer() == first ? "first " + std::to_string(first) : "check throws the first failure";
   }
 };
 
@@ -99,9 +99,9 @@ inline constexpr auto deadline_passes = [](auto& t) -> std::string {
   const auto f =
       end_of_waiting(t, late, t.rank() == 0 ? std::chrono::nanoseconds{50ms} : std::chrono::nanoseconds{20s});
   if (f.code != kolo::errc::timeout || f.peer != late || f.rank != 0)
-    return "timeout names the peer and who waited for it";
+    return "the timeout names the peer and the rank that waited for it";
   if (f.round != 2 || f.sequence != 4 || std::string_view{f.operation} != "law" || f.waited_ns < 50'000'000)
-    return "timeout says where and how long";
+    return "the timeout contains the operation and the time";
   return "";
 };
 
@@ -117,10 +117,11 @@ inline constexpr auto split_orders_by_key_and_rank = []<class T>(T& t) -> std::s
     if (key(q) < key(r) || (key(q) == key(r) && q < r)) ++before;
   }
   T child{t.split(color(r), key(r))};
-  if (child.size() != size || child.rank() != before) return "the order of a group";
+  if (child.size() != size || child.rank() != before) return "split orders by key and rank";
   T alone{child.split(r, 0)};
-  if (alone.size() != 1 || alone.rank() != 0) return "a group of one";
-  if (alone.fail(failure_of(0)).peer != 0 || child.failed() || t.failed()) return "a failure stays in its group";
+  if (alone.size() != 1 || alone.rank() != 0) return "a split communicator may have one rank";
+  if (alone.fail(failure_of(0)).peer != 0 || child.failed() || t.failed())
+    return "a failure does not leave its communicator";
   return "";
 };
 
