@@ -68,7 +68,7 @@ TEST_CASE("the elements of a DLPack tensor are in the order of its indices", "[d
   CHECK(all(from_dlpack<float>(foreign{{1, 1, 1, 1, 1, 1, 2, 2}}.tensor)) == std::vector<float>{0, 1, 2, 3});
 }
 
-TEST_CASE("a DLPack tensor that differs from what was requested is refused with a reason", "[dlpack]") {
+TEST_CASE("a DLPack tensor that differs from the request is refused with a reason", "[dlpack]") {
   foreign f{{2, 3}};
   f.tensor.device.device_type = kDLCUDA;
   CHECK(refused(f.tensor).find("lies on a device of type 2") != std::string::npos);

@@ -215,7 +215,7 @@ TEST_CASE("reduce_scatter of ragged blocks, typed and untyped") {
              "out has 2 elements, and this rank's count is 3"));
 }
 
-TEST_CASE("untyped: what would not compile with types is refused") {
+TEST_CASE("untyped: types, operators and kernels that do not match are refused") {
   vector x(4), y(4);
   const auto refused = [&](auto in, auto out, auto op) {
     return sentence([&](auto& comm) { kolo::allreduce(comm, in, out, op); });

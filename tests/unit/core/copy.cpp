@@ -12,7 +12,7 @@
 
 #include "support/catch.hpp"
 
-TEST_CASE("copy_past_cache copies what memcpy copies") {
+TEST_CASE("copy_past_cache copies the same bytes as memcpy") {
   std::vector<std::byte> from(1024), to(1024);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
   using sizes = std::initializer_list<std::size_t>;

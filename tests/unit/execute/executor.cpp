@@ -30,7 +30,7 @@ TEST_CASE("a reader that sees the number of a one-way piece sees all of its byte
   }
 }
 
-TEST_CASE("an exchange bypasses the caches if they do not hold both what is sent and what is received") {
+TEST_CASE("an exchange bypasses the caches if they do not hold both the sent and the received data") {
   constexpr auto least_streamed = std::size_t{8} << 20;
   CHECK(goes_past_caches_that_do_not_hold_it(least_streamed));
   const auto most = kolo::detail::core::largest_cache_bytes();

@@ -242,7 +242,7 @@ kolo::errc run_throws(F f) {
 }
 }  // namespace
 
-TEST_CASE("run throws what a request's destructor finds, unless a call has reported it") {
+TEST_CASE("run throws a failure that a request's destructor finds, unless a call has reported it") {
   std::vector<int> x(100);
   const auto drop = [&](auto& comm) { auto dropped = kolo::start_allreduce(comm, x, kolo::sum); };
   CHECK(run_throws(drop) == kolo::errc::peer_left);
@@ -257,7 +257,7 @@ TEST_CASE("run throws what a request's destructor finds, unless a call has repor
         }) == kolo::errc{});
 }
 
-TEST_CASE("run throws what a request's destructor finds on a split communicator, though the parent works") {
+TEST_CASE("run throws a failure that a request's destructor finds on a split communicator") {
   std::vector<int> x(100);
   CHECK_THROWS_AS(kolo::threads::run(2,
                                      [&](auto& comm) {
@@ -286,7 +286,7 @@ TEST_CASE("an unreported failure is kept when another communicator at the same a
   CHECK(end_of([&] { unreported->throw_if_any(); }) == "peer left -1");
 }
 
-TEST_CASE("a timeout that is negative is refused, and fails on the other ranks") {
+TEST_CASE("a negative timeout is refused, and fails on the other ranks") {
   for (const int call_mode : {0, 1, 2}) {
     const auto said = on_threads(2, [&](auto& comm) {
       std::vector<int> x(10);

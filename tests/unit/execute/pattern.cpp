@@ -152,7 +152,7 @@ TEST_CASE("data that arrives at a rank without a promised result does not change
     });
 }
 
-TEST_CASE("what an exclusive scan sends to rank 0, which is promised nothing, goes to scratch memory") {
+TEST_CASE("data that an exclusive scan sends to rank 0, which is promised none, goes to scratch memory") {
   for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
       const std::vector<int> in(n, 10 + comm.rank());

@@ -31,7 +31,7 @@ TEST_CASE("waits that end before they yield, or after they sleep, continue to po
   }
 }
 
-TEST_CASE("waits that end only when they yield come to poll once, and one in 256 polls long") {
+TEST_CASE("after enough waits that end only when they yield, a wait polls once, and one in 256 polls long") {
   spin_budget b;
   CHECK(waits_with_few_looks(b, 1000, 0, 2) == 0);
   waits_with_few_looks(b, 20'000, 0, 2);

@@ -138,7 +138,7 @@ TEST_CASE("pictures side by side share no ids, and further rows are below") {
   CHECK(occurrences(below.svg(), "<g transform=\"translate(0 ") == 2);
 }
 
-TEST_CASE("names are escaped, and what cannot be drawn is refused with a reason") {
+TEST_CASE("names are escaped, and an unsupported number of ranks is refused with a reason") {
   const auto svg = draw(ring::allreduce{}, 2, "a<b & \"c\">\n");
   CHECK(occurrences(svg, "a&lt;b &amp; &quot;c&quot;&gt; </text>") == 1);
   CHECK(refused(6) == "kolo::draw: allgather of 6 ranks: the schedule does not support this number of ranks");

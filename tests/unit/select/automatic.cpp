@@ -107,7 +107,7 @@ TEST_CASE("the eligible candidate with the least predicted time is chosen") {
     }
 }
 
-TEST_CASE("times that differ only by rounding are equal, so that ranks of two compilers choose alike") {
+TEST_CASE("times that differ only by rounding are equal, so that ranks of two compilers make the same choice") {
   constexpr double byte = 0.1e-9;
   for (const double more :
        {0.0, 1e-13, -1e-13, 1e-3, -1e-3}) {  // 4 rounds and 6/4 of the bytes; 2 rounds and all bytes twice

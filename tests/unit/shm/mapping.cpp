@@ -143,7 +143,7 @@ TEST_CASE("threads that reserve at the same time get distinct regions") {
   CHECK(distinct.size() == 800);
 }
 
-TEST_CASE("a parent sees what its child reserves and writes") {
+TEST_CASE("a parent sees the regions that its child reserves, and their contents") {
   shared_mapping memory;
   const auto region = memory.reserve(1000);
   const auto mine = memory.map(region, 1000);
@@ -214,7 +214,7 @@ TEST_CASE("shared_mapping: untouched memory uses no pages, and discarded memory 
   CHECK(memory.map(big, gibibyte).get()[gibibyte - 1] == std::byte{0});
 }
 
-TEST_CASE("window_of finds what a peer referred to, and a region in use keeps its address") {
+TEST_CASE("window_of finds the memory that a peer referred to, and a region in use keeps its address") {
   shared_mapping mine;
   const shared_mapping peers{kolo::detail::os::descriptor{::dup(mine.fd())}};
   const auto region = mine.reserve(10'000);

@@ -194,7 +194,7 @@ TEST_CASE("ranks run synthesised schedules") {
   CHECK(holds(said(from_another), "the schedule is made for root 3, and the call names 5"));
 }
 
-TEST_CASE("what cannot be synthesised is refused with a reason") {
+TEST_CASE("an invalid synthesis is refused with a reason") {
   graph g{3};
   g.link_one_way(0, 1, wire).link(1, 2, wire);
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::allgather, g, 8); }), "not every rank reaches every other"));

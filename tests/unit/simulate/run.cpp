@@ -261,7 +261,7 @@ TEST_CASE("more bytes or a slower network take longer, and every schedule has a 
   });
 }
 
-TEST_CASE("what cannot be simulated is refused with a reason") {
+TEST_CASE("an invalid simulation is refused with a reason") {
   const auto said = [](auto schedule, int ranks, const simulate::network& n = net) {
     try {
       simulate::run(schedule, ranks, 8, n);

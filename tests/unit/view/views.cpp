@@ -81,7 +81,7 @@ TEST_CASE("a contiguous range is a view of its elements") {
   CHECK(kolo::as_view(v).data() == v.data());
 }
 
-TEST_CASE("what is not contiguous, or has elements that refer to other memory, is no view") {
+TEST_CASE("a range that is not contiguous, or whose elements refer to other memory, is no view") {
   STATIC_REQUIRE_FALSE(kolo::ViewLike<float>);
   STATIC_REQUIRE_FALSE(kolo::ViewLike<float*>);
   STATIC_REQUIRE_FALSE(kolo::ViewLike<std::vector<bool>>);
