@@ -77,7 +77,7 @@ struct group : scenario {
     }
     if (at >= places.boards_at) return "boards read by " + std::to_string((at - places.boards_at) / 128);
     if (at >= places.exchanges_at)
-      return "swap" + pair((at - places.exchanges_at) / places.exchange_stride) +
+      return "exchange" + pair((at - places.exchanges_at) / places.exchange_stride) +
              field((at - places.exchanges_at) % places.exchange_stride);
     if (at >= places.credits_at) return "credit" + pair((at - places.credits_at) / sizeof(edge_credit));
     if (at >= places.failures_at) return "failure " + std::to_string((at - places.failures_at) / sizeof(rank_failure));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws of kolo::SharedMemoryTransport, each a function that every rank calls with its transport; it returns what is broken.
+// The laws of kolo::SharedMemoryTransport, each a function that every rank calls with its transport; it returns the law that is broken, or nothing.
 #pragma once
 
 #include "laws/slot_laws.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws of kolo::Transport, each a function that every rank calls with its transport; it returns what is broken. All ranks have made theirs before one
-// begins: a law may fail on purpose, and leave.
+// The laws of kolo::Transport, each a function that every rank calls with its transport; it returns the law that is broken, or nothing. All ranks have made
+// theirs before one begins: a law may fail on purpose, and leave.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -128,12 +128,12 @@ inline constexpr auto split_orders_by_key_and_rank = []<class T>(T& t) -> std::s
 /// Two groups of all ranks, with different numbers. The last rank, 0 in `failing` and 1 in `other`, fails in `failing`; ranks that wait there unwind, and
 /// destroy their part of `other`. A rank that waits in `other` gets the failure of the last rank.
 inline constexpr auto passes_on_what_failed_elsewhere = []<class T>(T& t) -> std::string {
-  const int p = t.size(), r = t.rank(), culprit = p - 1;
+  const int p = t.size(), r = t.rank(), failing_rank = p - 1;
   if (p < 3) return "";
   T failing{t.split(0, -r)};
   T other{t.split(0, (r + 2) % p)};
-  if (r == culprit) failing.fail(failure_of(failing.rank()));
-  if (r != culprit && r != 0) {
+  if (r == failing_rank) failing.fail(failure_of(failing.rank()));
+  if (r != failing_rank && r != 0) {
     try {
       const auto leaves = std::move(other);
       until(failing, 0, [] { return false; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the host's executor stores past the caches is visible when the number of its piece is.
+// Stores of the host's executor past the caches are visible when the number of their piece is.
 #include "support/one_way.hpp"
 
 #include <kolo/collective/allgather.hpp>

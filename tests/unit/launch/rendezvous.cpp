@@ -47,7 +47,7 @@ std::string meet(const rendezvous_options& i, std::uint64_t (*prepare)(shared_ma
   }
 }
 
-rendezvous_options invite(const std::string& job, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
+rendezvous_options options_for(const std::string& job, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
   return {.rank = rank, .size = size, .name = job, .timeout = timeout, .terms = {{"slot_bytes", 65536}, {"slots", 4}}};
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("all ranks share one memory, in any order of arrival") {
   const int size = GENERATE(1, 2, 3, 4, 8);
   const auto job = fresh_job();
   const auto before = testing::files_in("/dev/shm");
-  for (const auto& said : testing::in_children(size, [&](int r) { return meet(invite(job, r, size)); }))
+  for (const auto& said : testing::in_children(size, [&](int r) { return meet(options_for(job, r, size)); }))
     CHECK(said == "ok " + std::to_string((1 << size) - 1));
   CHECK(testing::nothing_stays_in_dev_shm(before));
 }
@@ -69,10 +69,10 @@ TEST_CASE("rank 0 may arrive last") {
   for (int r = 1; r < 4; ++r)
     others.emplace_back([&, r] {
       started.say("!");
-      return meet(invite(job, r, 4));
+      return meet(options_for(job, r, 4));
     });
   started.hear(3);
-  testing::child first{[&] { return meet(invite(job, 0, 4)); }};
+  testing::child first{[&] { return meet(options_for(job, 0, 4)); }};
   CHECK(first.result() == "ok 15");
   for (auto& o : others) CHECK(o.result() == "ok 15");
 }
@@ -82,13 +82,13 @@ TEST_CASE("two jobs may meet at once, and a job's name may be used again") {
   const auto all = testing::in_children(6, [&](int i) {
     std::string said;
     for (int again = 0; again < 5; ++again)
-      said += meet(invite(jobs[i % 2] + '/' + std::to_string(again), i / 2, 3)) + ' ';
+      said += meet(options_for(jobs[i % 2] + '/' + std::to_string(again), i / 2, 3)) + ' ';
     return said;
   });
   for (const auto& said : all) CHECK(said == "ok 7 ok 7 ok 7 ok 7 ok 7 ");
   // The same name again, in new processes.
   for (int again = 0; again < 3; ++again)
-    for (const auto& said : testing::in_children(2, [&](int r) { return meet(invite(jobs[0], r, 2)); }))
+    for (const auto& said : testing::in_children(2, [&](int r) { return meet(options_for(jobs[0], r, 2)); }))
       CHECK(said == "ok 3");
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("a missing rank is named by all ranks") {
   const auto job = fresh_job();
   const auto all = testing::in_children(4, [&](int r) {
     if (r == 1) return std::string{};
-    return meet(invite(job, r, 4, r == 2 ? 200ms : 20s));  // the shortest timeout ends it for all
+    return meet(options_for(job, r, 4, r == 2 ? 200ms : 20s));  // the shortest timeout ends it for all
   });
   for (const int r : {0, 2, 3}) {
     const auto& said = all[static_cast<std::size_t>(r)];
@@ -104,12 +104,12 @@ TEST_CASE("a missing rank is named by all ranks") {
     CHECK(said.starts_with("timeout(1): kolo: rendezvous, rank " + std::to_string(r) +
                            ": rank 1 did not come within 0."));
   }
-  const std::string many = testing::child{[&] { return meet(invite(job, 0, 30, 1ms)); }}.result();
+  const std::string many = testing::child{[&] { return meet(options_for(job, 0, 30, 1ms)); }}.result();
   CHECK(many.find("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 21 more did not come within") != std::string::npos);
 }
 
 TEST_CASE("if rank 0 is missing, the error says what to do") {
-  const std::string said = testing::child{[] { return meet(invite(fresh_job(), 1, 2, 50ms)); }}.result();
+  const std::string said = testing::child{[] { return meet(options_for(fresh_job(), 1, 2, 50ms)); }}.result();
   CHECK(said.starts_with(
       "timeout(0): kolo: rendezvous, rank 1: rank 0 was not found within 0.050 s: it was not started, or"));
   CHECK(said.ends_with("KOLO_JOB"));
@@ -119,13 +119,13 @@ TEST_CASE("a rank with other options is named on all ranks") {
   const auto job = fresh_job();
   const auto odd = [&](int size, auto change) {
     const auto all = testing::in_children(3, [&](int r) {
-      auto i = invite(job, r, size);
+      auto i = options_for(job, r, size);
       if (r == 2) change(i);
       return meet(i);
     });
     for (std::size_t r = 1; r < 3; ++r) {  // equal, except for the reporting rank
       auto expected = all[0];
-      auto i = invite(job, static_cast<int>(r), size);
+      auto i = options_for(job, static_cast<int>(r), size);
       if (r == 2) change(i);
       expected.replace(expected.find("rank 0:"), 7, "rank " + std::to_string(i.rank) + ':');
       CHECK(all[r] == expected);
@@ -144,7 +144,7 @@ TEST_CASE("a rank with other options is named on all ranks") {
 TEST_CASE("two processes with the same rank are refused, also for rank 0") {
   const int twice = GENERATE(0, 1);
   const auto job = fresh_job();
-  const auto all = testing::in_children(3, [&](int i) { return meet(invite(job, i == 2 ? twice : i, 4)); });
+  const auto all = testing::in_children(3, [&](int i) { return meet(options_for(job, i == 2 ? twice : i, 4)); });
   for (const auto& said : all) {
     INFO(said);
     CHECK(said.starts_with("mismatch(" + std::to_string(twice) + "): kolo: rendezvous, rank "));
@@ -154,7 +154,7 @@ TEST_CASE("two processes with the same rank are refused, also for rank 0") {
 
 TEST_CASE("another version of the library is named; foreign connections are ignored") {
   const auto job = fresh_job();
-  testing::child host{[&] { return meet(invite(job, 0, 2)); }};
+  testing::child host{[&] { return meet(options_for(job, 0, 2)); }};
   descriptor line;
   const auto say = [&](const auto& words) {
     while (!(line = connect_to(job))) ::sched_yield();
@@ -162,7 +162,7 @@ TEST_CASE("another version of the library is named; foreign connections are igno
   };
   REQUIRE(say("GET / HTTP/1.1"));
   REQUIRE(say(char{0}));
-  hello_message hello = greet(invite(job, 1, 2), 20s);
+  hello_message hello = greet(options_for(job, 1, 2), 20s);
   const auto version = "kolo " + std::to_string(kolo::version_major) + "." + std::to_string(kolo::version_minor) + "." +
                        std::to_string(kolo::version_patch);
   const auto ours = version + " (protocol 1)";
@@ -194,11 +194,12 @@ TEST_CASE("another version of the library is named; foreign connections are igno
 
 TEST_CASE("a rank that ends during the rendezvous is named at once") {
   const auto job = fresh_job();
-  testing::child host{[&] { return meet(invite(job, 0, 4)); }}, other{[&] { return meet(invite(job, 1, 4)); }};
+  testing::child host{[&] { return meet(options_for(job, 0, 4)); }},
+      other{[&] { return meet(options_for(job, 1, 4)); }};
   {
     descriptor line;  // rank 2 sends its hello and ends
     while (!(line = connect_to(job))) ::sched_yield();
-    const hello_message hello = greet(invite(job, 2, 4), 20s);
+    const hello_message hello = greet(options_for(job, 2, 4), 20s);
     REQUIRE(::send(line.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
   }
   CHECK(host.result() == "peer died(2): kolo: rendezvous, rank 0: rank 2 ended before all had come");
@@ -216,14 +217,14 @@ TEST_CASE("if rank 0 dies or cannot reserve the memory, the others get the error
       greeted.say("!");
       return never.hear();
     }};
-    testing::child other{[&] { return meet(invite(job, 1, 3)); }};
+    testing::child other{[&] { return meet(options_for(job, 1, 3)); }};
     greeted.hear();
     host.kill();
     CHECK(other.result() == "peer died(0): kolo: rendezvous, rank 1: rank 0 died before all had come");
   }
   SECTION("throws") {
     const auto all = testing::in_children(3, [&](int r) {
-      return meet(invite(job, r, 3),
+      return meet(options_for(job, r, 3),
                   [](shared_mapping& memory, const members&) { return memory.reserve(std::size_t{1} << 60); });
     });
     for (const auto& said : all)
@@ -236,25 +237,26 @@ TEST_CASE("if rank 0 dies or cannot reserve the memory, the others get the error
 TEST_CASE("a rank without a free descriptor for the memory gets an error") {
   if (testing::is_sanitized) return;  // they need descriptors when something is thrown
   const auto job = fresh_job();
-  testing::child host{[&] { return meet(invite(job, 0, 2)); }};
+  testing::child host{[&] { return meet(options_for(job, 0, 2)); }};
   testing::child other{[&] {
     while (!connect_to(job)) ::sched_yield();
     const int next = ::dup(0);
     ::close(next);
     const rlimit one{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};  // for the socket
     ::setrlimit(RLIMIT_NOFILE, &one);
-    return meet(invite(job, 1, 2));
+    return meet(options_for(job, 1, 2));
   }};
   CHECK(other.result() == "out of resources(-1): kolo: receiving the shared segment: Too many open files");
 }
 
 TEST_CASE("rank 0 fails if the system cannot pass the descriptor of the memory") {
   const auto job = fresh_job();
-  testing::child other{[&] { return meet(invite(job, 1, 2, 300ms)); }};
+  testing::child other{[&] { return meet(options_for(job, 1, 2, 300ms)); }};
   testing::child first{[&]() -> std::string {
     if (!testing::forbid(SYS_sendmsg, ETOOMANYREFS)) return "cannot be tried";
     try {
-      rendezvous(invite(job, 0, 2, 300ms), [](shared_mapping& memory, const members&) { return memory.reserve(64); });
+      rendezvous(options_for(job, 0, 2, 300ms),
+                 [](shared_mapping& memory, const members&) { return memory.reserve(64); });
       return "goes on";
     } catch (const kolo::error& e) {
       return e.code() == errc::out_of_resources ? "" : e.what();
@@ -281,13 +283,13 @@ TEST_CASE("clients that connect and leave neither keep the ranks out nor exhaust
     const rlimit few{100, 100};  // fewer than the pending connections
     if (knocks < 100 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return "cannot be tried";
     ready.say("!");
-    const auto i = invite(job, 0, 2);
+    const auto i = options_for(job, 0, 2);
     return met([&](auto prepare) {
       rendezvous_server{i, std::move(listener), rendezvous_clock::now()}.receive(prepare);
     });
   }};
   ready.hear();
-  CHECK(met([&](auto prepare) { rendezvous(invite(job, 1, 2), prepare); }) == "met");
+  CHECK(met([&](auto prepare) { rendezvous(options_for(job, 1, 2), prepare); }) == "met");
   CHECK(host.result() == "met");
 }
 
@@ -296,7 +298,7 @@ TEST_CASE("if another process has bound the socket's name, the ranks meet at ano
   const descriptor silent = new_socket();  // bound but not listening: its owner cannot be determined
   const socket_address here{job};
   REQUIRE(::bind(silent.get(), here.get(), here.length) == 0);
-  for (const auto& said : testing::in_children(3, [&](int r) { return meet(invite(job, r, 3)); }))
+  for (const auto& said : testing::in_children(3, [&](int r) { return meet(options_for(job, r, 3)); }))
     CHECK(said == "ok 7");
 }
 
@@ -313,6 +315,7 @@ TEST_CASE("further_places finds a job's further socket names, and no others") {
 }
 
 TEST_CASE("a name that is too long is refused") {
-  CHECK_THROWS_AS(rendezvous(invite(std::string(200, 'x'), 0, 2), [](shared_mapping&, const members&) { return 0u; }),
-                  kolo::error);
+  CHECK_THROWS_AS(
+      rendezvous(options_for(std::string(200, 'x'), 0, 2), [](shared_mapping&, const members&) { return 0u; }),
+      kolo::error);
 }

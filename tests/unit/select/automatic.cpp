@@ -24,7 +24,7 @@ using namespace kolo;
 namespace {
 
 /// A table in which only schedules that run as `cheap` are cheap.
-tuning in_favour_of(pattern cheap) {
+tuning favouring(pattern cheap) {
   tuning t;
   std::size_t n = 0;
   for (const auto p : {pattern::rounds, pattern::one_way, pattern::exchange, pattern::there_and_back})
@@ -43,7 +43,7 @@ float sum_of_operands(C& comm, std::size_t n = 1, const A& algorithm = {}) {
 }
 
 template <class F>
-std::string complaint(F f) {
+std::string error_text(F f) {
   try {
     f();
   } catch (const error& e) {
@@ -234,7 +234,7 @@ TEST_CASE("with another wire type nothing runs as streams, and in fixed order a 
 
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
-    auto table = in_favour_of(pattern::exchange);
+    auto table = favouring(pattern::exchange);
     table.rows[0].message = 1;
     use_tuning(comm, table);
     std::vector<float> x(1, operand(comm.rank()));
@@ -308,11 +308,11 @@ TEST_CASE("a split communicator inherits a named table, until another one is nam
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
     auto parent = comm.split(0, comm.rank());
-    use_tuning(parent, in_favour_of(pattern::rounds));
+    use_tuning(parent, favouring(pattern::rounds));
     auto child = parent.split(0, comm.rank()), other = parent.split(0, comm.rank());
     wrong += explain(child, kind::allreduce, 4).choice != "recursive_doubling";
     wrong += explain(child, kind::allreduce, 4).reason.find("that the program named") == std::string::npos;
-    use_tuning(other, in_favour_of(pattern::exchange));
+    use_tuning(other, favouring(pattern::exchange));
     wrong += explain(other, kind::allreduce, 4).choice != "one_shot";
     wrong += explain(parent, kind::allreduce, 4).choice != "recursive_doubling";
     fit(parent);
@@ -326,7 +326,7 @@ TEST_CASE("a table that is named after a fit replaces the fit") {
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
     fit(comm);
-    use_tuning(comm, in_favour_of(pattern::rounds));
+    use_tuning(comm, favouring(pattern::rounds));
     const auto e = explain(comm, kind::broadcast, 4);
     wrong += e.choice != "binomial" || e.reason.find("that the program named") == std::string::npos;
     wrong += e.message().find("broadcast of 4 bytes among 4 ranks: binomial") != 0;
@@ -338,16 +338,16 @@ TEST_CASE("a table that is named after a fit replaces the fit") {
 TEST_CASE("a table with an invalid cost, or without a row for a pattern, is refused") {
   const auto refusal = [](const tuning& t) {
     std::string said;
-    threads::run(1, [&](auto& comm) { said = complaint([&] { use_tuning(comm, t); }); });
+    threads::run(1, [&](auto& comm) { said = error_text([&] { use_tuning(comm, t); }); });
     return said;
   };
-  tuning t = in_favour_of(pattern::rounds);
+  tuning t = favouring(pattern::rounds);
   CHECK(refusal(t) == "none");
   for (const double x : {-1e-9, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     t.rows[2].combined[3] = x;
     CHECK(refusal(t).find("negative, infinite or no number") != std::string::npos);
   }
-  t = in_favour_of(pattern::exchange);
+  t = favouring(pattern::exchange);
   t.rows[0].ranks = 0;
   CHECK(refusal(t).find("no row for pattern::rounds") != std::string::npos);
 }
@@ -356,8 +356,8 @@ TEST_CASE("calls follow the table that the program names") {
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
     auto by_exchange = comm.split(0, comm.rank()), by_rounds = comm.split(0, comm.rank());
-    use_tuning(by_exchange, in_favour_of(pattern::exchange));
-    use_tuning(by_rounds, in_favour_of(pattern::rounds));
+    use_tuning(by_exchange, favouring(pattern::exchange));
+    use_tuning(by_rounds, favouring(pattern::rounds));
     wrong += explain(by_exchange, kind::allreduce, 4).choice != "one_shot";
     wrong += explain(by_rounds, kind::allreduce, 4).choice != "recursive_doubling";
     wrong += sum_of_operands(by_exchange) != 1;
@@ -376,15 +376,15 @@ TEST_CASE("use_tuning is refused after the first choice, and if the ranks' table
   threads::run(4, [&](auto& comm) {
     auto late = comm.split(0, comm.rank()), other = comm.split(0, comm.rank());
     barrier(late, one_shot{});
-    use_tuning(late, in_favour_of(pattern::rounds));  // a named algorithm is no choice
+    use_tuning(late, favouring(pattern::rounds));  // a named algorithm is no choice
     sum_of_operands(late);
     everybody.arrive_and_wait();
-    if (complaint([&] {
+    if (error_text([&] {
           use_tuning(late, default_tuning::shared_memory);
         }).find("an algorithm has been chosen already") != std::string::npos)
       ++named;
-    const auto mine = in_favour_of(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
-    if (complaint([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
+    const auto mine = favouring(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
+    if (error_text([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
   });
   CHECK(named == 4);
   CHECK(right == 4);
@@ -539,7 +539,7 @@ struct over_a_library : self::transport {
 
 /// Rounds cost one second, and the native collective `seconds`.
 tuning table_with_native(double seconds) {
-  tuning t = in_favour_of(pattern::rounds);
+  tuning t = favouring(pattern::rounds);
   t.rows[0].round = 1;
   t.native[0].ranks = 4;
   for (auto& times : t.native[0].seconds) times.fill(seconds);

@@ -34,7 +34,7 @@ std::string bytes_of(const tcp::hello& h) { return {reinterpret_cast<const char*
 
 /// The outcome of each of `ranks`, which join at rank 0's address.
 template <class F>
-std::vector<std::string> who_come(const std::vector<int>& ranks, F join,
+std::vector<std::string> outcomes(const std::vector<int>& ranks, F join,
                                   tcp::socket listener = tcp::listen_at(free_port)) {
   const std::string address = tcp::text(tcp::endpoint_of(listener));
   std::vector<std::string> said(ranks.size());
@@ -72,14 +72,14 @@ TEST_CASE("own transport: foreign connections do not delay the ranks") {
   for (int k = 0; k < 20; ++k)
     for (const auto& says : all_say) all.emplace_back(where, says);
   for (const auto& s : all) CHECK(s.is_there());
-  CHECK(who_come({0, 1, 2}, sum_up(3), std::move(listener)) == std::vector<std::string>(3, "fine"));
+  CHECK(outcomes({0, 1, 2}, sum_up(3), std::move(listener)) == std::vector<std::string>(3, "fine"));
 }
 
 TEST_CASE("own transport: a missing rank is named by all, and foreign connections extend no deadline") {
   tcp::socket listener = tcp::listen_at(free_port);
   const other_client silent{tcp::text(tcp::endpoint_of(listener))};
   const auto begun = std::chrono::steady_clock::now();
-  CHECK(who_come({0, 2}, sum_up(3, {.timeout = 1s}), std::move(listener)) == std::vector<std::string>(2, "timeout 1"));
+  CHECK(outcomes({0, 2}, sum_up(3, {.timeout = 1s}), std::move(listener)) == std::vector<std::string>(2, "timeout 1"));
   CHECK(std::chrono::steady_clock::now() - begun < 20s);
 }
 
@@ -99,12 +99,12 @@ TEST_CASE("own transport: another size or piece_bytes, or a duplicate rank, fail
   const auto another_size = [](const std::string& address, int rank, tcp::socket listener) {
     sum_up(2 + rank)(address, rank, std::move(listener));
   };
-  CHECK(who_come({0, 1}, another_size) == std::vector<std::string>(2, "mismatch 1"));
+  CHECK(outcomes({0, 1}, another_size) == std::vector<std::string>(2, "mismatch 1"));
   const auto another_piece = [](const std::string& address, int rank, tcp::socket listener) {
     sum_up(3, {.timeout = 60s, .piece_bytes = rank == 2 ? 1000u : 2000u})(address, rank, std::move(listener));
   };
-  CHECK(who_come({0, 1, 2}, another_piece) == std::vector<std::string>(3, "mismatch 2"));
-  CHECK(who_come({0, 1, 1}, sum_up(3)) == std::vector<std::string>(3, "mismatch 1"));
+  CHECK(outcomes({0, 1, 2}, another_piece) == std::vector<std::string>(3, "mismatch 2"));
+  CHECK(outcomes({0, 1, 1}, sum_up(3)) == std::vector<std::string>(3, "mismatch 1"));
 }
 
 TEST_CASE("own transport: an invalid address, rank or deadline is refused") {
