@@ -195,7 +195,7 @@ inline const std::vector<question>& questions() {
   return all;
 }
 
-/// False, after printing a line, if the memory gives the wrong answer.
+/// False, after printing a line, if the memory gives another outcome.
 inline bool ask(const question& q) {
   program p{q.bodies};
   const auto found = explore::explore(p);
@@ -213,8 +213,7 @@ inline bool ask(const question& q) {
 inline bool ask_all() {
   bool right = true;
   for (const auto& q : questions()) right &= ask(q);
-  std::printf("%zu questions to the memory: %s\n", questions().size(),
-              right ? "answered as they should be" : "not all answered as they should be");
+  std::printf("%zu litmus tests of the memory: %s\n", questions().size(), right ? "passed" : "not all passed");
   return right;
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("if one schedule has more blocks than the other, all blocks need one t
   check(double_tree::allreduce{{.segments = 4}}, double_tree::allreduce{{.segments = 4}}, 6, none, none);
   check(double_tree::allreduce{{.segments = 4}}, double_tree::allreduce{{.segments = 8}}, 6, other_tree, other_tree);
   check(chain::reduce{{.segments = 4}}, chain::reduce{{.segments = 8}}, 6, none,
-        rounds_elsewhere);  // the last finishes
+        rounds_elsewhere);  // only the last segment finishes in its pass
   check(in_turn{.number_of_blocks = 3}, in_turn{.number_of_blocks = 7}, 6, none, none);
   check(one_shot::reduce_scatter{}, pairwise::reduce_scatter{}, 2, none, none);
   check(one_shot::reduce_scatter{}, pairwise::reduce_scatter{}, 4, other_tree, other_tree);
