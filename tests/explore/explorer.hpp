@@ -15,18 +15,16 @@ namespace explore {
 
 inline constexpr std::size_t most_ranks = 4;
 
-/// All memory that several ranks access, in lanes.
-inline constexpr std::size_t lane_bytes =
-    1 << 17;  ///< first the host's, then each rank's own: addresses do not depend on the order of steps
+/// All memory that several ranks access, in lanes: first the host's, then each rank's own, so that addresses do not depend on the order of steps.
+inline constexpr std::size_t lane_bytes = 1 << 17;
 alignas(4096) inline std::byte zone[(most_ranks + 1) * lane_bytes];
 inline bool in_zone(const volatile void* p) { return zone <= p && p < zone + sizeof zone; }
 
 /// What is explored. Ranks share only memory from `take`, and what they allocate.
 struct scenario {
   int ranks = 2;
-  bool sleeps =
-      /// a rank that polls without success goes on until it sleeps; otherwise it polls again when there is a new value
-      false;
+  /// A rank that polls without success goes on until it sleeps; otherwise it polls again when there is a new value.
+  bool sleeps = false;
   bool time_passes = false;  ///< clocks advance, and sleepers wake up when no rank can do anything else
   bool tells = true;         ///< prints the steps to a violation
   virtual ~scenario() = default;

@@ -193,8 +193,8 @@ def main(words):
         lines = choose(name, repository, rows)
         if not lines:
             near = sorted({r[0].split(".")[0] for r in rows})
-            print(f"nothing is called {name}: not a test, a folder ({', '.join(near)}), a folder of include/kolo, a header, a file, a mutant, nor a word of a test case's name",
-                  file=sys.stderr)
+            print(f"nothing is called {name}: not a test, a folder ({', '.join(near)}), a folder of include/kolo, a header, a file, a mutant, "
+                  "nor a word of a test case's name", file=sys.stderr)
             return 2
         said += lines
     print("\n".join(dict.fromkeys(said)))
