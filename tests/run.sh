@@ -11,7 +11,7 @@
 #                rest        headers one by one, the soak, fuzzing, death in every algorithm, benchmarks, budgets
 #              in an order that follows from the commit; each is built while those before it are tested.
 #              --begin-by: a stage that has not begun after so many minutes is not run, and said so.
-#   NAME       just that: a test, a folder here, a room, a header, a file, a mutant, a word in the names of test cases (tests/README.md)
+#   NAME       just that: a test, a folder here, a folder of include/kolo, a header, a file, a mutant, a word in the names of test cases (tests/README.md)
 #
 # Installs what is missing. The last line is "N passed, N failed"; the status is 0 when nothing failed.
 set -euo pipefail

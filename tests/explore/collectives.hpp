@@ -18,7 +18,7 @@ namespace explore {
 
 using communicator = kolo::communicator<transport>;
 
-/// What each rank does with its communicator.
+/// Each rank calls `what` with its communicator.
 template <class F>
 struct ranks_do : group {
   ranks_do(int size, F f, bool sleep = false, std::size_t slot_bytes = 32) : group{size, 1, slot_bytes}, what{f} {
@@ -41,7 +41,7 @@ auto sums(Algorithm algorithm, std::size_t n, int times = 1) {
   };
 }
 
-/// Small calls of different kinds follow each other: who sends in one may not have heard of the other yet.
+/// Small calls of different kinds in sequence: a rank that sends in one may not have received from the other rank yet.
 inline auto mixture = [](auto& comm) {
   auto& x = *new std::vector<int>(1, 1);
   kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{});
@@ -50,7 +50,7 @@ inline auto mixture = [](auto& comm) {
   require(x[0] == comm.size() * comm.size(), "a sum is wrong");
 };
 
-/// Ragged alltoall of one number for each other, beside a part that rank 0 has for itself, longer than a slot.
+/// Ragged alltoall of one number per peer, besides a part that rank 0 has for itself, which is longer than a slot.
 inline auto beside_a_long_part = [](auto& comm) {
   const auto me = static_cast<std::size_t>(comm.rank()), own = me == 0 ? std::size_t{9} : 0;
   std::array<std::size_t, 2> counts{1, 1};
@@ -61,7 +61,7 @@ inline auto beside_a_long_part = [](auto& comm) {
   require(out[me == 0 ? own : 0] == 6 - comm.rank() && (own == 0 || out[0] == 5), "a part is wrong");
 };
 
-/// What a rank wrote before the barrier is there after it, without any other agreement.
+/// What a rank wrote before the barrier is visible after it, without other synchronisation.
 struct barriers : group {
   barriers(int size, bool sleep) : group{size, 1} { sleeps = sleep; }
   void begin() override { group::begin(), written = reinterpret_cast<int*>(take(sizeof(int) * most_ranks)); }
@@ -69,18 +69,18 @@ struct barriers : group {
     auto& comm = communicator(r);
     written[r] = 7;
     kolo::barrier(comm, kolo::one_shot{});
-    for (int k = 0; k < ranks; ++k) require(written[k] == 7, "somebody has not come");
+    for (int k = 0; k < ranks; ++k) require(written[k] == 7, "a rank has not arrived");
   }
   int* written = nullptr;
 };
 
-/// A communicator of both ranks in reverse order is made.
+/// Makes a communicator of both ranks in reverse order.
 inline auto splitting = [](auto& comm) {
   auto& part = *new auto(comm.split(0, -comm.rank()));
   require(part.rank() == 1 - comm.rank(), "the order of the keys is not kept");
 };
 
-/// One is made as a split does it, but with one of its three exchanges, and used.
+/// Makes a communicator as split does, but with one of its three exchanges, and uses it.
 struct making : group {
   making() : group{2, 1} {}
   void rank(int r) override {
@@ -92,11 +92,11 @@ struct making : group {
     *reinterpret_cast<int*>(part.exchange_slot(1 - r)) = 100 + r;
     part.post_exchange(1 - r, sizeof(int), 0);
     require(await(part, 1 - r, [&] { return found{part.peek_exchange(1 - r)}; }).value() == 101 - r,
-            "a half is not what was sent");
+            "an exchange is not what was sent");
   }
 };
 
-/// Symmetric memory is made, written by the peer, and left.
+/// Makes symmetric memory, writes that of the peer, and leaves.
 inline auto sharing = [](auto& comm) {
   auto halo = kolo::symmetric<int>(comm, 1);
   halo.of(1 - comm.rank())[0] = 5;
@@ -117,7 +117,7 @@ inline bool all_collectives() {
          holds("a region, made, announced and used", making{});
 }
 
-/// What takes longer than a test should.
+/// Explorations that take longer than a test should.
 inline bool all_long() { return holds("a whole split", ranks_do{2, splitting}); }
 
 }  // namespace explore

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the code of the ranks calls: for its memory accesses, as the compiler arranges for the thread sanitizer, and of the system.
+// What the code of the ranks calls: for its memory accesses, as the compiler does for the thread sanitizer, and of the system.
 #include "explore/search.hpp"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ void pause() {
 
 namespace {
 
-/// What nobody explores is done at once: there is only one thread.
+/// Accesses that are not explored are done at once: there is only one thread.
 template <class T>
 bool is_explored(const volatile T* p) {
   return search::is_rank() && in_zone(p);
@@ -48,7 +48,7 @@ bool compare(volatile T* p, T* expected, T desired, int how, int otherwise) {
   return same;
 }
 
-/// How many cores ranks find, so that they do not spin for long.
+/// The number of cores that ranks see, so that they do not spin for long.
 constexpr long cores = 1;
 
 }  // namespace
@@ -152,7 +152,7 @@ int open(const char*, int, ...) { return errno = EACCES, -1; }
 
 }  // extern "C"
 
-// A rank's memory: looked after like all of the zone, and written to when it is given back, so that whoever still reads it races.
+// A rank's memory: explored like all of the zone, and written to when it is freed, so that a later access is a race.
 
 [[gnu::noinline]] void* operator new(std::size_t n) {
   if (!explore::search::is_rank()) return std::malloc(n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a few ranks over an abstract memory, in every order and with every value that may be read, each state once: what a program sees of that.
+// Explores a few ranks over an abstract memory, in every order and with every value that may be read, each state once: the interface for programs.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -8,31 +8,29 @@
 #include <cstdint>
 #include <string>
 
-// The code of the ranks is compiled with -fsanitize=thread, explorer.cpp is not, and the program is linked without it: so each access
-// to memory calls explorer.cpp, which stands for the sanitizer's library, and nothing in the code under test has to be written for this.
+// The code of the ranks is compiled with -fsanitize=thread, explorer.cpp is not, and the program is linked without it: so each memory access calls
+// explorer.cpp, which replaces the sanitizer's library, and the code under test needs no changes for this.
 
 namespace explore {
 
 inline constexpr std::size_t most_ranks = 4;
 
-/// Where all memory lies that several ranks touch, in lanes.
-inline constexpr std::size_t lane_bytes =
-    1 << 17;  ///< first the host's, then each rank's own: so addresses do not depend on the order of steps
+/// All memory that several ranks access, in lanes: first the host's, then each rank's own, so that addresses do not depend on the order of steps.
+inline constexpr std::size_t lane_bytes = 1 << 17;
 alignas(4096) inline std::byte zone[(most_ranks + 1) * lane_bytes];
 inline bool in_zone(const volatile void* p) { return zone <= p && p < zone + sizeof zone; }
 
-/// What is explored. Ranks share nothing but memory from `take`, and what they allocate.
+/// What is explored. Ranks share only memory from `take`, and what they allocate.
 struct scenario {
   int ranks = 2;
-  bool sleeps =
-      /// whoever looks in vain goes on looking, in vain, until it sleeps; else it looks again when there is something new
-      false;
-  bool time_passes = false;  ///< clocks go on, and sleepers wake up by themselves when nobody can do anything else
+  /// A rank that polls without success goes on until it sleeps; otherwise it polls again when there is a new value.
+  bool sleeps = false;
+  bool time_passes = false;  ///< clocks advance, and sleepers wake up when no rank can do anything else
   bool tells = true;         ///< prints the steps to a violation
   virtual ~scenario() = default;
-  virtual void begin() {}  ///< of each run, before the ranks
+  virtual void begin() {}  ///< before the ranks of each run
   virtual void rank(int r) = 0;
-  virtual void end() {}  ///< of each run in which all ranks have ended
+  virtual void end() {}  ///< after each run in which all ranks have ended
   virtual std::string name(std::uintptr_t address) const {
     return std::to_string(address - reinterpret_cast<std::uintptr_t>(zone));
   }
@@ -47,10 +45,10 @@ verdict explore(scenario& s, std::size_t most_states = 1'000'000);
 
 // For ranks.
 
-std::byte* take(std::size_t bytes, std::size_t alignment = 128);  ///< zeroed; gone at the end of the run
-void require(bool holds, const char* otherwise);                  ///< else this run is the violation
-void destroy(void* p, std::size_t bytes);                         ///< nobody may touch it any more
-void pause();                                                     ///< after a fruitless look
+std::byte* take(std::size_t bytes, std::size_t alignment = 128);  ///< zeroed; freed at the end of the run
+void require(bool holds, const char* otherwise);                  ///< otherwise this run is a violation
+void destroy(void* p, std::size_t bytes);                         ///< no rank may access it any more
+void pause();                                                     ///< after a fruitless poll
 
 }  // namespace explore
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Small programs whose outcomes are known: what the abstract memory must allow, and what it must not.
+// Small programs with known outcomes: what the abstract memory must allow, and what it must not.
 #pragma once
 
 #include "explore/explorer.hpp"
@@ -13,7 +13,7 @@
 
 #pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wunknown-warning-option"
-#pragma GCC diagnostic ignored "-Wtsan"  // here the explorer stands for the sanitizer, and knows fences
+#pragma GCC diagnostic ignored "-Wtsan"  // the explorer replaces the sanitizer, and supports fences
 
 namespace litmus {
 
@@ -28,7 +28,7 @@ struct shared {
 using outcome = std::array<int, 4>;
 using body = void (*)(shared&, outcome&);
 
-/// Ranks that write down what they read.
+/// Ranks that record what they read.
 struct program : explore::scenario {
   explicit program(std::vector<body> b) : bodies{std::move(b)} {
     ranks = static_cast<int>(bodies.size()), tells = false;
@@ -43,7 +43,7 @@ struct program : explore::scenario {
   outcome read{};
 };
 
-/// What is asked: may the ranks read this? For races, which only `racy` programs have, whatever they read.
+/// May the ranks read `asked`? Of a `racy` program, whether it has a race, whatever they read.
 struct question {
   const char* name;
   std::vector<body> bodies;
@@ -195,7 +195,7 @@ inline const std::vector<question>& questions() {
   return all;
 }
 
-/// False, and a line, where the memory answers wrongly.
+/// False, after printing a line, if the memory gives another outcome.
 inline bool ask(const question& q) {
   program p{q.bodies};
   const auto found = explore::explore(p);
@@ -213,8 +213,7 @@ inline bool ask(const question& q) {
 inline bool ask_all() {
   bool right = true;
   for (const auto& q : questions()) right &= ask(q);
-  std::printf("%zu questions to the memory: %s\n", questions().size(),
-              right ? "answered as they should be" : "not all answered as they should be");
+  std::printf("%zu litmus tests of the memory: %s\n", questions().size(), right ? "passed" : "not all passed");
   return right;
 }
 

@@ -15,18 +15,18 @@ enum class act : std::uint8_t { load, store, add, exchange, compare, fence, slee
 inline constexpr const char* names[] = {"loads", "stores",        "adds",           "exchanges",  "compares",
                                         "fence", "goes to sleep", "wakes sleepers", "looks again"};
 
-/// What a rank wants to do next.
+/// The next operation of a rank.
 struct request {
   act what = act::fence;
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
-  order how = order::relaxed, otherwise = order::relaxed;  ///< of a comparison that fails
+  order how = order::relaxed, otherwise = order::relaxed;  ///< otherwise: of a comparison that fails
   std::uint64_t operand = 0, expected = 0;
 };
 
 struct transition {
   int rank;
-  std::size_t pick;  ///< which message it reads, or comes after; of a pause: the address where there is news
+  std::size_t pick;  ///< the message that it reads, or is placed after; of a pause: the address with a new value
   std::uint64_t leads_to;
 };
 
@@ -37,7 +37,7 @@ class machine {
     explore::views views{};
     request next{};
     status is = status::ready;
-    std::uint64_t history = 0;  ///< a hash of what it has read: what it does next follows from that
+    std::uint64_t history = 0;  ///< a hash of what it has read, which determines what it does next
     std::uint32_t steps = 0;
     std::size_t asleep_at = 0;
     struct look {
@@ -45,7 +45,7 @@ class machine {
       stamp at;
       std::uint64_t value;
     };
-    std::vector<look> polls{};  ///< since it paused
+    std::vector<look> polls{};  ///< since its last pause
   };
 
   void reset(int ranks) {
@@ -57,9 +57,9 @@ class machine {
   int size() const { return static_cast<int>(ranks_.size()); }
   rank_state& of(int r) { return ranks_[static_cast<std::size_t>(r)]; }
 
-  /// Are accesses judged? Not those of a run before, which are made again.
+  /// Are accesses checked for races? Not those of a previous run, which are repeated.
   bool judges = true;
-  /// The first data race: address and a sentence about it.
+  /// The first data race: its address and a description.
   std::uintptr_t raced_at = 0;
   std::string race{};
 
@@ -72,7 +72,7 @@ class machine {
     }
   }
 
-  /// What rank r may do next; `leads_to` is a hash of the state after that.
+  /// Adds the possible next steps of rank r; `leads_to` is a hash of the state after each.
   void steps_of(int r, std::vector<transition>& found) {
     auto& me = of(r);
     const auto& q = me.next;
@@ -100,14 +100,14 @@ class machine {
       found.push_back({r, i, next});
     }
   }
-  /// It loses nothing to do this first: what others may do and read before a store, or somebody's awakening, they still may after it.
+  /// May rank r's step be done first without loss? What other ranks may do and read before a store, or before an awakening, they still may after it.
   bool comes_first(int r) {
     return of(r).is == status::woken || (of(r).is == status::ready && of(r).next.what == act::store);
   }
-  /// A sleeper that nobody has woken wakes up.
+  /// A sleeper that no rank has woken wakes up.
   transition wakes_up(int r) { return {r, 0, after(r, mix(3, 0))}; }
 
-  /// What the rank reads; of a comparison, that differs from what was expected when it fails.
+  /// The value that the rank reads; if a comparison fails, it differs from the expected one.
   std::uint64_t take(const transition& t) {
     auto& me = of(t.rank);
     const auto& q = me.next;
@@ -135,7 +135,7 @@ class machine {
     return take_at(t, place_of(q.address, q.bytes));
   }
 
-  /// What rank r saw there since it paused, if it looked.
+  /// The value that rank r has read there since its last pause, if it has.
   const std::uint64_t* polled(int r, std::uintptr_t address) {
     for (const auto& l : of(r).polls)
       if (memory_.at(l.place).address == address) return &l.value;
@@ -150,11 +150,11 @@ class machine {
   }
 
  private:
-  static constexpr std::size_t word_bytes = 4;  ///< races are told by the word: no two ranks share one
+  static constexpr std::size_t word_bytes = 4;  ///< the unit of races: no two ranks share a word
   struct word {
     std::uint32_t run;
     std::uint16_t place;                                  ///< plus 1
-    std::array<std::uint32_t, most_ranks> read, written;  ///< each rank's clock at the last time
+    std::array<std::uint32_t, most_ranks> read, written;  ///< each rank's clock at its last access
   };
 
   static std::uint64_t term(int r, std::uint64_t history, status is) {

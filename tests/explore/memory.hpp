@@ -17,7 +17,7 @@ namespace explore {
 
 inline constexpr std::size_t most_places = 128;
 
-/// Where a message stands among those of its place. There is room in between: a later store may come before an earlier one.
+/// The position of a message among those of its place. There is room in between: a later store may come before an earlier one.
 using stamp = std::int32_t;
 inline constexpr stamp apart = 1 << 16;
 
@@ -27,12 +27,11 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return x ^ x >> 29;
 }
 
-enum class order { relaxed, consume, acquire, release, acquire_release, sequential };  // as compilers number them
+enum class order { relaxed, consume, acquire, release, acquire_release, sequential };  // in the numbering of compilers
 inline bool acquires(order o) { return o != order::relaxed && o != order::release; }
 inline bool releases(order o) { return o >= order::release; }
 
-/// What a rank, or a message, knows: no message of a place before `seen` can be read any more; of each rank, what happened up to
-/// `clock` happened before.
+/// What a rank, or a message, knows: messages of a place before `seen` can no longer be read; of each rank, everything up to `clock` happened before.
 struct view {
   std::array<stamp, most_places> seen{};
   std::array<std::uint32_t, most_ranks> clock{};
@@ -49,9 +48,9 @@ struct view {
 struct message {
   stamp at;
   std::uint64_t value;
-  std::uint32_t id;  ///< who wrote it as its how manieth step; 0: it was there from the start
-  bool taken;        ///< a read-modify-write has read it: nothing comes in between any more
-  view known;        ///< what who acquires it learns
+  std::uint32_t id;  ///< the rank and step that wrote it; 0: the initial value
+  bool taken;        ///< a read-modify-write has read it: no other message can follow it directly
+  view known;        ///< what an acquire of it adds
 };
 
 /// An atomic object.
@@ -59,8 +58,8 @@ struct place {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   std::vector<message> messages;                            ///< in the order of modification
-  std::array<std::uint32_t, most_ranks> read{}, written{};  ///< each rank's clock then
-  stamp woken = 0;                                          ///< for a sleeper: what the last to wake has seen
+  std::array<std::uint32_t, most_ranks> read{}, written{};  ///< each rank's clock at its last access
+  stamp woken = 0;                                          ///< for a sleeper: what the last rank to wake has seen
 
   std::size_t first(stamp from) const {
     std::size_t i = 0;
@@ -80,21 +79,21 @@ struct place {
 
 /// What a rank knows, and what its fences will add.
 struct views {
-  view now{};         ///< what it goes by
-  view acquirable{};  ///< what an acquire fence would add: of messages that were read relaxed
-  view released{};    ///< what a relaxed store passes on: what was known at the last release fence
+  view now{};         ///< what applies to its accesses
+  view acquirable{};  ///< what an acquire fence adds: from messages that were read relaxed
+  view released{};    ///< what a relaxed store passes on: the knowledge at the last release fence
 };
 
-/// The operational form of release-acquire with relaxed accesses and fences (RC11 without what reads from the future). Sequentially consistent
-/// fences are exact; sequentially consistent accesses are taken for acquire and release, which allows more than C++ does. What is not
-/// atomic lies in real memory: where no access races, there is one value to read.
+/// The operational form of release-acquire with relaxed accesses and fences (RC11 without reads from the future). Sequentially consistent fences are exact;
+/// sequentially consistent accesses count as acquire and release, which allows more than C++ does. Non-atomic data is in real memory: if no access races, there
+/// is one value to read.
 class memory {
  public:
   std::size_t places() const { return used_; }
   place& at(std::size_t p) { return places_[p]; }
   void forget() { used_ = 0, fenced_ = {}; }
 
-  /// The place at this address, made with the value that lies there if nobody has used it.
+  /// The place at this address; a new one has the value in memory.
   std::size_t add(std::uintptr_t address, std::size_t bytes) {
     std::uint64_t value = 0;
     std::memcpy(&value, reinterpret_cast<const void*>(address), bytes);
@@ -114,7 +113,7 @@ class memory {
     return m.value;
   }
 
-  /// After message i of p; `rank` is whose clock goes on.
+  /// Writes after message i of p; the clock of `rank` advances.
   void write(views& v, std::size_t rank, std::size_t p, std::size_t i, std::uint64_t value, order o, std::uint32_t id,
              const view* passed_on = nullptr) {
     auto& all = places_[p].messages;
@@ -138,7 +137,7 @@ class memory {
     if (releases(o)) v.released = v.now, ++v.now.clock[rank];
   }
 
-  /// What the fences have seen: as it is, or as it would be after one of this rank.
+  /// A hash of what the fences have seen: as it is, or as it would be after one of a rank with these views.
   std::uint64_t fenced_hash(const views* next = nullptr) const {
     std::uint64_t sum = 0;
     for (std::size_t p = 0; p < used_; ++p) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The protocols of the slots, as few pieces as show all that can happen: what arrives is what was sent, and nobody waits for ever.
+// The protocols of the slots, with as few pieces as show all that can happen: what arrives is what was sent, and no rank waits for ever.
 #pragma once
 
 #include "explore/ranks.hpp"
@@ -8,7 +8,7 @@
 
 namespace explore {
 
-/// Rank 0 sends numbered pieces to rank 1; or each to the other.
+/// Rank 0 sends numbered pieces to rank 1; or each sends to the other.
 struct pieces : group {
   pieces(int n, std::uint32_t slots, bool both_ways, bool sleep) : group{2, slots}, count{n}, both{both_ways} {
     sleeps = sleep;
@@ -58,7 +58,7 @@ struct short_and_long : group {
   int count;
 };
 
-/// Each rank swaps with each other.
+/// Each rank exchanges with each other.
 struct is_exchange : group {
   is_exchange(int n, int size, bool sleep) : group{size, 1}, count{n} { sleeps = sleep; }
   void rank(int r) override {
@@ -73,7 +73,7 @@ struct is_exchange : group {
         if (peer == r) continue;
         const auto a = await(w, peer, [&] { return found{w.peek_exchange(peer)}; });
         require(a.piece.tag == static_cast<std::uint64_t>(i) && a.value() == 100 * peer + i,
-                "a half is not what was sent");
+                "an exchange is not what was sent");
         w.end_exchange(peer);
       }
     }
@@ -82,7 +82,7 @@ struct is_exchange : group {
   int count;
 };
 
-/// One call on boards after another: a digit is who posts, a + says that all do.
+/// Calls on boards in sequence: a digit is the rank that posts, and + means that all do.
 struct boards : group {
   boards(const char* who_posts, std::uint32_t lines, int size, bool sleep) : group{size, 1}, calls{who_posts} {
     shape.board_lines = lines;
@@ -112,7 +112,7 @@ struct boards : group {
   std::size_t bytes = sizeof(int);
 };
 
-/// What does not go into a line goes into a buffer, of which there are fewer.
+/// Pieces that do not fit into a line, in buffers, of which there are fewer.
 struct long_boards : boards {
   long_boards(const char* who_posts, std::uint32_t lines, std::uint32_t buffers, int size, bool sleep)
       : boards{who_posts, lines, size, sleep} {
@@ -121,7 +121,7 @@ struct long_boards : boards {
   }
 };
 
-/// Each rank sends the other pieces, in spare buffers as long as it owns one; or only rank 1 does, and gives its own away.
+/// Each rank sends the other pieces, in spare buffers as long as it owns one; or only rank 1 uses these, and gives its own away.
 struct spares : group {
   spares(int n, bool both_ways) : group{2, 1}, count{n}, both{both_ways} {}
   void rank(int r) override {
@@ -141,7 +141,7 @@ struct spares : group {
   bool both;
 };
 
-/// Rank 0's pieces lie in its own memory, rank 1 replies into another part of that, or into the slot; rank 0 then uses both again.
+/// Rank 0's pieces are in its own memory, and rank 1 replies into another part of it; or both are in the slot. Rank 0 then uses both again.
 struct replies : group {
   replies(int n, std::uint32_t slots, bool by_reference) : group{2, slots}, count{n}, refers{by_reference} {}
   void rank(int r) override {
@@ -165,7 +165,7 @@ struct replies : group {
   static void reply(transport& w) {
     await(w, 0, [&] { return w.peek(0).data; });
     const auto a = w.claim(0);
-    require(a.data != nullptr, "a piece that nobody withdrew cannot be taken");
+    require(a.data != nullptr, "a piece that was not cancelled cannot be claimed");
     *reinterpret_cast<int*>(a.back) = *reinterpret_cast<const int*>(a.data) + 100;
     w.release(0);
   }
@@ -173,9 +173,9 @@ struct replies : group {
   bool refers;
 };
 
-/// Rank 0 withdraws what it has referred to and uses its memory again, while rank 1 takes it, and may let go of it.
-struct withdrawal : group {
-  explicit withdrawal(bool lets_go) : group{2, 1}, gives_up{lets_go} {}
+/// Rank 0 cancels a piece that refers to its memory and uses this again, while rank 1 claims the piece, and may unclaim it.
+struct cancellation : group {
+  explicit cancellation(bool with_unclaim) : group{2, 1}, unclaims{with_unclaim} {}
   void rank(int r) override {
     auto& w = wire(r);
     if (r == 0) {
@@ -185,33 +185,33 @@ struct withdrawal : group {
       mine = 0;
     } else if (w.peek(0).data) {
       if (const auto a = w.claim(0); a.data)
-        require(*reinterpret_cast<const int*>(a.data) == 100, "a piece was read that its owner had back");
-      if (gives_up) w.unclaim(0);
+        require(*reinterpret_cast<const int*>(a.data) == 100, "a piece was read after it was cancelled");
+      if (unclaims) w.unclaim(0);
       else w.release(0);
     }
   }
-  bool gives_up;
+  bool unclaims;
 };
 
-/// One rank fails and the other sleeps, or both fail at once: all hear of the same failure.
+/// One rank fails and the other sleeps, or both fail at once: both get the same failure.
 struct failing : group {
   explicit failing(int of_those) : group{2, 1}, fail{of_those} { sleeps = true; }
-  void begin() override { group::begin(), heard = {}; }
+  void begin() override { group::begin(), got = {}; }
   void rank(int r) override {
     auto& w = wire(r);
     try {
       if (r < fail) w.fail(kolo::failure_from({}, kolo::errc::peer_failed, r, {}, "here"));
       await(w, 1 - r, [&] { return w.peek(1 - r).data; });
     } catch (const kolo::error& e) {
-      heard[static_cast<std::size_t>(r)] = 1 + e.rank();
+      got[static_cast<std::size_t>(r)] = 1 + e.rank();
     }
   }
-  void end() override { require(heard[0] != 0 && heard[0] == heard[1], "ranks have heard of different failures"); }
+  void end() override { require(got[0] != 0 && got[0] == got[1], "ranks have got different failures"); }
   int fail;
-  std::array<int, 2> heard{};
+  std::array<int, 2> got{};
 };
 
-/// Rank 1 leaves, with or without having sent what rank 0 waits for; the last one gives the region back.
+/// Rank 1 leaves, with or without having sent what rank 0 waits for; the last one discards the region.
 struct leaving : group {
   explicit leaving(bool sends) : group{2, 1}, piece{sends} { sleeps = time_passes = true; }
   void rank(int r) override {
@@ -219,15 +219,15 @@ struct leaving : group {
     if (r == 1) return piece ? pieces::send(w, 0, 0) : void();
     try {
       pieces::receive(w, 1, 0);
-      require(piece, "a piece came from nowhere");
+      require(piece, "a piece arrived that was not sent");
     } catch (const kolo::error& e) {
-      require(!piece && e.code() == kolo::errc::peer_left && e.peer() == 1, "not the right failure");
+      require(!piece && e.code() == kolo::errc::peer_left && e.peer() == 1, "another failure");
     }
   }
   bool piece;
 };
 
-/// Rank 1 dies, which their parent says: here the last one. Rank 0 sleeps.
+/// Rank 1 dies, which its parent announces: here rank 1 itself. Rank 0 sleeps.
 struct dying : group {
   dying() : group{2, 1} { sleeps = time_passes = true; }
   void rank(int r) override {
@@ -235,27 +235,27 @@ struct dying : group {
     try {
       pieces::receive(wire(0), 1, 0);
     } catch (const kolo::error& e) {
-      require(e.code() == kolo::errc::peer_died && e.peer() == 1, "not the right failure");
+      require(e.code() == kolo::errc::peer_died && e.peer() == 1, "another failure");
     }
   }
 };
 
-inline bool all_protocols() {  // what has the fewest states first: a mistake is found soon
+inline bool all_protocols() {  // those with the fewest states first: an error is found soon
   constexpr bool both_ways = true, sleep = true;
-  return holds("a reference withdrawn, against its use", withdrawal{false}) &&
-         holds("a reference withdrawn, against one that lets go", withdrawal{true}) &&
+  return holds("a cancelled reference, against its use", cancellation{false}) &&
+         holds("a cancelled reference, against unclaim", cancellation{true}) &&
          holds("slots: 1 piece, asleep", pieces{1, 1, !both_ways, sleep}) &&
          holds("failure: 1, the other asleep", failing{1}) && holds("failure: 2 at once", failing{2}) &&
          holds("leaving after a piece", leaving{true}) && holds("leaving without it", leaving{false}) &&
-         holds("death, which a parent says", dying{}) && holds("swaps: 1, asleep", is_exchange{1, 2, sleep}) &&
+         holds("death, which a parent announces", dying{}) && holds("exchanges: 1, asleep", is_exchange{1, 2, sleep}) &&
          holds("replies: 2 in the slot", replies{2, 1, false}) &&
-         holds("replies: 2 by reference", replies{2, 1, true}) && holds("swaps: 2", is_exchange{2, 2, !sleep}) &&
+         holds("replies: 2 by reference", replies{2, 1, true}) && holds("exchanges: 2", is_exchange{2, 2, !sleep}) &&
          holds("slots: 1 piece each way, asleep", pieces{1, 1, both_ways, sleep}) &&
          holds("slots: 3 pieces through 2", pieces{3, 2, !both_ways, !sleep}) &&
          holds("boards: all post, 3 times on 2", boards{"+++", 2, 2, !sleep}) &&
          holds("boards: one rank posts, 3 times on 2", boards{"000", 2, 2, !sleep}) &&
          holds("slots: 4 pieces, of 2 lines and 1 buffer", short_and_long{4, 2, 1}) &&
-         holds("swaps: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
+         holds("exchanges: 1 of 3 ranks", is_exchange{1, 3, !sleep}) &&
          holds("slots: 2 pieces each way through 1", pieces{2, 1, both_ways, !sleep}) &&
          holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
          holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&

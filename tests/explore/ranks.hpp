@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport of threads and processes over the explorer's memory: the same code, and names for what lies in its region.
+// The transport of threads and processes over the explorer's memory: the same code, and names for the contents of its region.
 #pragma once
 
 #include "explore/explorer.hpp"
@@ -13,10 +13,10 @@
 
 namespace explore {
 
-/// As the memory of threads; what is discarded must not be touched any more.
+/// Like the memory of threads; discarded memory must not be accessed any more.
 class explored_mapping : public kolo::detail::shm::private_mapping {
  public:
-  static constexpr bool is_unrecorded = true;  // what a rank did last would make each of its states another one
+  static constexpr bool is_unrecorded = true;  // a record of each rank's last operations would multiply the states
   std::uint64_t reserve(std::size_t bytes) {
     return static_cast<std::uint64_t>(take(bytes, kolo::detail::shm::region_page) - zone) + 1;
   }
@@ -77,7 +77,7 @@ struct group : scenario {
     }
     if (at >= places.boards_at) return "boards read by " + std::to_string((at - places.boards_at) / 128);
     if (at >= places.exchanges_at)
-      return "swap" + pair((at - places.exchanges_at) / places.exchange_stride) +
+      return "exchange" + pair((at - places.exchanges_at) / places.exchange_stride) +
              field((at - places.exchanges_at) % places.exchange_stride);
     if (at >= places.credits_at) return "credit" + pair((at - places.credits_at) / sizeof(edge_credit));
     if (at >= places.failures_at) return "failure " + std::to_string((at - places.failures_at) / sizeof(rank_failure));
@@ -109,7 +109,7 @@ struct group : scenario {
   std::uint64_t region = 0;
 };
 
-/// Waits as every driver does, and gives what there is.
+/// Waits as every driver does, and returns what `look` has found.
 template <class Look>
 auto await(transport& wire, int peer, Look look) {
   const kolo::wait_context s{.operation = "explore", .peer = peer, .timeout = wire.timeout()};
@@ -117,14 +117,14 @@ auto await(transport& wire, int peer, Look look) {
   for (kolo::backoff p; !found; found = look()) wire.relax(p, s);
   return found;
 }
-/// The payload of what `look` finds: its tag, and a number behind that.
+/// A received piece, and the number in its payload.
 struct found {
   kolo::received_slot piece;
   explicit operator bool() const { return piece.data != nullptr; }
   int value() const { return *reinterpret_cast<const int*>(piece.data); }
 };
 
-/// Explores s, and says what there was. False: a violation, or no run came to its end.
+/// Explores s, and prints the result. False: a violation, or no run has ended.
 inline bool holds(const char* name, scenario&& s) {
   const auto v = explore(s);
   std::fflush(stdout);

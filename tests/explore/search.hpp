@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The search: ranks as fibers, the choices of a run, and the states that have been seen.
+// The search: ranks as fibers, the choices of a run, and the states that have been visited.
 #pragma once
 
 #include "explore/machine.hpp"
@@ -15,8 +15,8 @@
 
 namespace explore {
 
-/// Depth first. A state is what every rank has read so far, and the order of the messages: runs that agree on that go on alike, so
-/// states are known by a hash of it, of 64 bits, and explored once. A run starts from the beginning, with the choices of `trail_`.
+/// Depth first. A state is what every rank has read so far, and the order of the messages: runs with the same state go on in the same way, so a state is
+/// identified by a hash, of 64 bits, and explored once. A run starts from the beginning, with the choices of `trail_`.
 /// Source: the views of Kang, Hur, Lahav, Vafeiadis, Dreyer, "A promising semantics for relaxed-memory concurrency", POPL 2017,
 /// without promises; hashed states as in Holzmann, "The model checker SPIN", IEEE TSE 1997.
 class search {
@@ -35,9 +35,9 @@ class search {
     return result_;
   }
 
-  // For what the ranks run.
+  // Called by the code of the ranks.
 
-  /// Code of a rank, and not the search on its behalf.
+  /// Whether code of a rank runs, and not the search on its behalf.
   static bool is_rank() { return current_ >= 0 && !searching_; }
 
   std::uint64_t perform(const request& q) {
@@ -64,7 +64,7 @@ class search {
     searching_ = false;
   }
 
-  /// From the lane of whoever runs: zeroed; gone at the end of the run.
+  /// From the lane of the rank that runs, or the host's: zeroed; freed at the end of the run.
   std::byte* take(std::size_t bytes, std::size_t alignment = 128) {
     const auto lane = static_cast<std::size_t>(current_ + 1);
     auto& used = used_[lane];
@@ -75,19 +75,19 @@ class search {
 
   /// Ends the run, and the search.
   void violate(const std::string& text) {
-    searching_ = true;  // what is written down here stays
+    searching_ = true;  // so that the text is not allocated in the zone
     if (std::exchange(failed_, true)) return;
     result_.violation = (current_ == host ? "" : "rank " + std::to_string(current_) + ": ") + text;
     if (current_ != host) go_to(host);
   }
 
-  /// Of this rank's own clock, in nanoseconds.
+  /// This rank's own clock, in nanoseconds.
   std::int64_t time() { return current_ >= 0 && what_->time_passes ? times_[current_] += 30'000'000 : 0; }
 
  private:
-  static constexpr int host = -1, most_polls = 16;  // more than a transport takes before it sleeps
+  static constexpr int host = -1, most_polls = 16;  // more than a transport makes before it sleeps
   static constexpr std::size_t stack_bytes = 1 << 17;
-  using exceptions = std::array<void*, 2>;  // what __cxa_get_globals says, for each thread of control
+  using exceptions = std::array<void*, 2>;  // the contents of __cxa_get_globals, for each fiber
   struct node {
     transition taken;
     std::vector<transition> rest;
@@ -140,13 +140,13 @@ class search {
     ::swapcontext(&from.first, &to.first);
   }
 
-  /// The next step; of whom. The host's turn is at the end of a run.
+  /// The rank of the next step; the host at the end of a run.
   int choose() {
     if (at_ < trail_.size()) return next();
     if (telling_) return host;
     fresh_.clear();
     if (machine_.state() != (trail_.empty() ? machine_.state() : trail_.back().taken.leads_to))
-      return violate("the explorer did not foresee this state"), host;
+      return violate("a state that the explorer did not predict"), host;
     for (int r = 0; r < what_->ranks && fresh_.empty(); ++r)
       if (machine_.comes_first(r)) machine_.steps_of(r, fresh_);
     const bool one_first = !fresh_.empty();
@@ -200,7 +200,7 @@ class search {
                (is == machine::status::asleep ? " sleeps" : " waits");
     const int last = std::exchange(current_, host);
     if (who.empty()) ++result_.ends, what_->end();
-    else violate("nobody can go on: " + who);
+    else violate("no rank can go on: " + who);
     current_ = last;
   }
 
@@ -208,7 +208,7 @@ class search {
     if (!machine_.race.empty()) violate(std::exchange(machine_.race, {}) + " at " + what_->name(machine_.raced_at));
   }
 
-  /// Once more, step by step.
+  /// Repeats the run, and prints its steps.
   void tell() {
     const auto result = result_;
     telling_ = true;
@@ -243,12 +243,12 @@ class search {
   std::vector<node> trail_{};
   std::vector<transition> fresh_{};
   std::size_t at_ = 0;                ///< in the trail: steps that have been chosen
-  static inline int current_ = host;  // also asked before there is a search
+  static inline int current_ = host;  // also read before there is a search
   static inline bool searching_ = false;
   bool starting_ = false, failed_ = false, telling_ = false;
   std::array<std::pair<ucontext_t, exceptions>, most_ranks + 1> contexts_{};  ///< the last: the host's
   std::array<std::size_t, most_ranks + 1> used_{};
-  int vain_[most_ranks] = {};  ///< looks in vain since it last did anything else
+  int vain_[most_ranks] = {};  ///< fruitless polls since its last other action
   std::int64_t times_[most_ranks] = {};
   alignas(64) std::byte stacks_[most_ranks][stack_bytes];
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What survivors agree on in shared memory: they all take seats in one region, and who is lost on the way is not waited for.
+// The agreement of survivors in shared memory: they all take places in one region, and do not wait for a rank that is lost meanwhile.
 #pragma once
 
 #include "explore/ranks.hpp"
@@ -10,7 +10,7 @@
 
 namespace explore {
 
-/// All ranks of a region know each other before it begins, so that only the agreement is explored, and no rank dies of itself.
+/// All ranks of a region know each other before it begins, so that only the agreement is explored, and no rank appears dead by itself.
 struct agreement : group {
   using survivors = kolo::detail::shm::survivors<explored_mapping>;
   explicit agreement(int size) : group{size, 1} {}
@@ -31,7 +31,7 @@ struct agreement : group {
   std::byte* old() const { return memory.map(region, shape.bytes()).get(); }
   void agree(int r) { place_of_survivor(r) = survivors{memory, old(), shape, r}.agree(deadline); }
 
-  /// As the transport does there. True: all have come.
+  /// As the transport does. True: all have arrived.
   bool arrive(int r) {
     const auto mine = place_of_survivor(r);
     require(mine.rank >= 0 && mine.shape.ranks <= ranks, "a survivor is left out");
@@ -43,14 +43,14 @@ struct agreement : group {
   void are_together(int left) {
     for (int r = 0; r < left; ++r)
       require(place_of_survivor(r).rank == r && place_of_survivor(r).region == place_of_survivor(0).region,
-              "survivors have not got the seats of their numbers in one region");
+              "survivors do not have the places of their numbers in one region");
   }
 
  private:
   std::array<survivors::place_of_survivor, most_ranks> places_of_survivors{};
 };
 
-/// They have agreed, and come one by one.
+/// They have agreed, and arrive one by one.
 struct arrival : agreement {
   explicit arrival(int size) : agreement{size} {}
   void begin() override {
@@ -61,10 +61,10 @@ struct arrival : agreement {
       place_of_survivor(r) = {next, shape, r};
     }
   }
-  void rank(int r) override { require(arrive(r), "somebody has not come"); }
+  void rank(int r) override { require(arrive(r), "a rank has not arrived"); }
 };
 
-/// The last rank dies, which its parent says: before it has asked, or after.
+/// The last rank dies, which its parent announces: before it has asked to shrink, or after.
 struct agreement_without_one : agreement {
   agreement_without_one(int size, bool it_asks) : agreement{size}, asks{it_asks} { time_passes = true; }
   void rank(int r) override {
@@ -74,13 +74,13 @@ struct agreement_without_one : agreement {
   }
   void end() override {
     are_together(ranks - 1);
-    require(asks || place_of_survivor(0).shape.ranks == ranks - 1, "one who never asked has a seat");
+    require(asks || place_of_survivor(0).shape.ranks == ranks - 1, "a rank that never asked has a place");
   }
   bool asks;
 };
 
-/// The last rank has died and will not come; the others all hear that. (Nobody rings in the new region for a death, so one that comes later would be waited
-/// for by the clock alone, without end.)
+/// The last rank has died and does not arrive; the others all notice that. (No rank is woken in the new region by a death, so a later one would be noticed by
+/// the clock alone, without end.)
 struct arrival_without_one : arrival {
   explicit arrival_without_one(int size) : arrival{size} { time_passes = true; }
   void begin() override {
@@ -90,18 +90,17 @@ struct arrival_without_one : arrival {
   void rank(int r) override {
     if (r == ranks - 1) return;
     const auto since = std::chrono::steady_clock::now();
-    require(!arrive(r), "one who is lost has come");
-    require(std::chrono::steady_clock::now() - since < deadline, "one who is lost is waited for");
+    require(!arrive(r), "a lost rank has arrived");
+    require(std::chrono::steady_clock::now() - since < deadline, "a lost rank is waited for");
   }
 };
 
 inline bool all_agreements() {
-  return holds("survivors: 2 agree where to go on", agreement{2}) &&
+  return holds("survivors: 2 agree on a region", agreement{2}) &&
          holds("survivors: 1 of 2, the other dies before", agreement_without_one{2, false}) &&
          holds("survivors: 1 of 2, the other asks and dies", agreement_without_one{2, true}) &&
-         holds("survivors: 2 come there", arrival{2}) &&
-         holds("survivors: 1 of 2 comes there", arrival_without_one{2}) &&
-         holds("survivors: 2 of 3 come there", arrival_without_one{3});
+         holds("survivors: 2 arrive", arrival{2}) && holds("survivors: 1 of 2 arrives", arrival_without_one{2}) &&
+         holds("survivors: 2 of 3 arrive", arrival_without_one{3});
 }
 
 }  // namespace explore

@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<tensor> parameters{{weight, weight_gradient}, {bias, bias_gradient}};
   try {
     kolo::load_checkpoint(file.path(), parameters);
-    fuzz::expect(size == 16 + 5 * 8 + 16 || size == 16 + 3 * 8 + 16);  // the latter of 0.1
+    fuzz::expect(size == 16 + 5 * 8 + 16 || size == 16 + 3 * 8 + 16);  // the latter: of version 0.1
   } catch (const kolo::error& e) {
     fuzz::expect(e.code() == kolo::errc::invalid_argument && weight == std::array<float, 3>{} &&
                  bias == std::array<float, 1>{});

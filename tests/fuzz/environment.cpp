@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Fuzzes the environment of mpiexec, srun and torchrun: NAME=value lines, as whoever starts the ranks sets them.
+// Fuzzes the environment of mpiexec, srun and torchrun: NAME=value lines, as launchers set them.
 #include <kolo/launch/job_id.hpp>
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the targets share: bytes as a file that has a path and leaves nothing, and the one function that each target defines.
+// What the targets share: bytes as a temporary file with a path, and the function that each target defines.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,12 +10,12 @@
 #include <cstdlib>
 #include <string>
 
-/// A target: any bytes may be refused with an exception of the kinds that it expects, and nothing else may happen.
+/// A target: any bytes may be refused with the exceptions that it expects, and nothing else may happen.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace fuzz {
 
-/// A file in memory, for code that wants a path.
+/// A file in memory, for code that needs a path.
 class file {
  public:
   file(const std::uint8_t* data, std::size_t size) : fd_{::memfd_create("fuzz", MFD_CLOEXEC)} {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Fuzzes what a rank is sent through the socket where ranks meet: a greeting at rank 0, a ruling elsewhere.
+// Fuzzes the messages on the socket of a rendezvous: a hello at rank 0, a reply at the others.
 #include <kolo/launch/rendezvous.hpp>
 
 #include <thread>
@@ -11,7 +11,7 @@ namespace {
 using namespace kolo::detail::launch;
 using kolo::detail::os::descriptor;
 
-/// Rank 0 hears `data` from somebody, who then goes.
+/// Rank 0 receives `data` from a client that then disconnects.
 void greet_host(const std::uint8_t* data, std::size_t size) {
   const rendezvous_options i{.rank = 0,
                              .size = 2,

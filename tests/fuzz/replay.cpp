@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs a target on files: what a compiler without libFuzzer does with the corpus. Usage: target [-option...] file or folder...
+// Runs a target on files: for the corpus, with a compiler without libFuzzer. Usage: target [-option...] file or folder...
 #include <filesystem>
 #include <fstream>
 #include <iostream>

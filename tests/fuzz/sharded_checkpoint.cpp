@@ -15,7 +15,7 @@ struct tensors {
   std::array<float, 5> value{}, gradient{};
 };
 
-/// A folder with the two files; gone at the end.
+/// A folder with the two files, removed at the end.
 class folder {
  public:
   folder(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws, for either side of a composite: each is the wire that it was, and they fail together.
+// The laws for both sides of a composite: each behaves like its transport, and they fail together.
 #include "laws/message_laws.hpp"
 #include "laws/shared_memory_laws.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -44,12 +44,14 @@ void obeys(Law law, std::initializer_list<int> sizes = {1, 2, 3, 4, 7}) {
 
 }  // namespace
 
-TEST_CASE("composite: what is constant") { obeys(laws::is_constant); }
-TEST_CASE("composite: a failure wakes everybody") { obeys(laws::failure_wakes_everybody); }
-TEST_CASE("composite: a deadline passes for all") { obeys(laws::deadline_passes, {2, 3}); }
-TEST_CASE("composite: split") { obeys(laws::split_orders_by_key_and_rank); }
+TEST_CASE("composite: rank, size, timeout and place are constant") { obeys(laws::is_constant); }
+TEST_CASE("composite: a failure wakes all ranks") { obeys(laws::failure_wakes_everybody); }
+TEST_CASE("composite: a timeout fails all ranks") { obeys(laws::deadline_passes, {2, 3}); }
+TEST_CASE("composite: split orders ranks by key and rank") { obeys(laws::split_orders_by_key_and_rank); }
 
-TEST_CASE("composite: what failed elsewhere is passed on") { obeys(laws::passes_on_what_failed_elsewhere, {3, 4, 7}); }
+TEST_CASE("composite: a failure in another group is passed on") {
+  obeys(laws::passes_on_what_failed_elsewhere, {3, 4, 7});
+}
 
 TEST_CASE("composite: messages on one side, slots on the other") {
   for (const int p : {2, 3, 7}) {
@@ -60,7 +62,7 @@ TEST_CASE("composite: messages on one side, slots on the other") {
   CHECK(in_first(3, laws::another_tag_is_a_mismatch)[0] == "");
 }
 
-TEST_CASE("composite: the first failure stays, whichever side a rank fails on") {
+TEST_CASE("composite: the first failure stays, on whichever side a rank fails") {
   for (const int p : {1, 2, 3, 4, 7})
     for (int k = 0; k < 20; ++k) {
       const auto said = each_says(p, [](auto& comm) {
@@ -72,7 +74,7 @@ TEST_CASE("composite: the first failure stays, whichever side a rank fails on") 
     }
 }
 
-TEST_CASE("composite: what fails on one side is known on the other") {
+TEST_CASE("composite: a failure on one side fails the other") {
   for (const int p : {2, 3, 4}) {
     const auto said = each_says(p, [](auto& comm) -> std::string {
       if (comm.rank() == 0) comm.first().transport().fail(laws::failure_of(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Growing, for ranks that are threads: who comes, who does not, and what goes on meanwhile.
+// grow, for ranks that are threads: newcomers that join, that do not, and that fail; and the group, which goes on.
 #include "laws/grow_laws.hpp"
 
 #include <kolo/checked.hpp>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// f(comm) of a thread that joins, or how it failed; when that has ended.
+/// A thread that joins and runs f(comm). `result` waits for its end: what f returned, or the error.
 class joining {
  public:
   template <class F>
@@ -45,12 +45,12 @@ class joining {
 };
 
 [[noreturn]] void refuse() { throw kolo::error{kolo::errc::out_of_resources, "out of memory"}; }
-/// The thread that has said so is out of memory after so many uses of it.
+/// Throws out_of_resources at use `uses_left` in the thread that has set it.
 using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
 
 }  // namespace
 
-TEST_CASE("grow: threads come, and all work together") {
+TEST_CASE("grow: threads join, and all ranks work together") {
   for (const auto& [members, newcomers] : {std::pair{1, 1}, {3, 1}, {2, 2}, {4, 3}}) {
     const auto meeting = laws::fresh_meeting();
     const int come = newcomers, in_all = members + newcomers;
@@ -81,7 +81,7 @@ TEST_CASE("grow: threads grow twice, and after shrink") {
   CHECK(second.result() == "");
 }
 
-TEST_CASE("grow: what was started before is waited for, and the old communicator goes on") {
+TEST_CASE("grow: operations that were started before end first, and the old communicator still works") {
   const auto meeting = laws::fresh_meeting();
   joining newcomer{meeting};
   CHECK(on_threads(3, [&](auto& comm) -> std::string {
@@ -96,7 +96,7 @@ TEST_CASE("grow: what was started before is waited for, and the old communicator
   CHECK(newcomer.result() == "");
 }
 
-TEST_CASE("grow: nobody comes, or too few: all hear that, go on, and who waits there comes to the next one") {
+TEST_CASE("grow: with no or too few newcomers all ranks fail and go on; a thread that waits joins the next grow") {
   const auto meeting = laws::fresh_meeting();
   joining spare{meeting};
   const auto words = on_threads(2, [&](auto& comm) {
@@ -114,7 +114,7 @@ TEST_CASE("grow: nobody comes, or too few: all hear that, go on, and who waits t
   CHECK(spare.result() == "");
 }
 
-TEST_CASE("grow: ranks that say different things, or no name, hear it, and go on") {
+TEST_CASE("grow: options that differ or are invalid are refused on all ranks, which go on") {
   CHECK(on_threads(3,
                    [](auto& comm) {
                      const auto end = [&](const std::string& meeting, const kolo::grow_options& o) {
@@ -132,7 +132,7 @@ TEST_CASE("grow: ranks that say different things, or no name, hear it, and go on
   CHECK(words_of([] { kolo::threads::join(""); }) == "kolo: join takes a name that is not empty");
 }
 
-TEST_CASE("grow: of two groups at one meeting the second hears it, and the first one gets the newcomer") {
+TEST_CASE("grow: of two groups with one name the second gets a mismatch, and the first the newcomer") {
   const auto meeting = laws::fresh_meeting();
   std::optional<joining> newcomer;
   const auto grows = [&](auto& comm) -> std::string {
@@ -155,7 +155,7 @@ TEST_CASE("grow: of two groups at one meeting the second hears it, and the first
   CHECK(newcomer->result() == "");
 }
 
-TEST_CASE("grow: a thread that comes and has no memory there is lost; the others hear that, and go on") {
+TEST_CASE("grow: a rank or newcomer without memory fails grow on all ranks, which go on") {
   const auto meeting = laws::fresh_meeting();
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
   const kolo::detail::shm::region_shape shape{2, {.timeout = 60s}};
@@ -177,7 +177,7 @@ TEST_CASE("grow: a thread that comes and has no memory there is lost; the others
     std::jthread newcomer{[&] {
       if (out == 2) running_out::uses_left = use;
       do words = end_of([&] { comm_type{kolo::detail::launch::join<running_out>(meeting, {.timeout = 60s})}; });
-      while (out < 2 && words != "fine");  // it hears what has ended it, or nothing, and comes again
+      while (out < 2 && words != "fine");  // it gets the failure, or none, and joins again
     }};
     INFO("rank " << out << ", use " << use);
     CHECK(two_grow(memory, out, use) == all_say(2, out == 2   ? "peer died 2"
@@ -187,11 +187,11 @@ TEST_CASE("grow: a thread that comes and has no memory there is lost; the others
     newcomer.join();
     CHECK(words == (out == 2 ? "out of resources -1" : "fine"));
     if (out != 1)
-      CHECK(memory.regions_kept() == 0);  // else the newcomer may have been told of the region, and not gone
+      CHECK(memory.regions_kept() == 0);  // otherwise the newcomer may have got the region, and still be there
   }
 }
 
-TEST_CASE("grow: a thread that is told of a region which was given back since comes to the next group") {
+TEST_CASE("grow: a thread that gets a region which has been discarded joins the next group") {
   namespace launch = kolo::detail::launch;
   using memory_of_threads = kolo::detail::shm::private_mapping;
   const auto meeting = laws::fresh_meeting();
@@ -210,7 +210,7 @@ TEST_CASE("grow: a thread that is told of a region which was given back since co
   CHECK(newcomer.result() == "");
 }
 
-TEST_CASE("grow: in checked mode a rank that calls something else is named") {
+TEST_CASE("grow: in checked mode another call on one rank is a mismatch on both") {
   const auto meeting = laws::fresh_meeting();
   CHECK(on_threads(2,
                    [&](auto& comm) {

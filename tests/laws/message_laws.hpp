@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws of kolo::MessageTransport, each a function that every rank calls with its transport; it returns what is broken.
+// The laws of kolo::MessageTransport, each a function that every rank calls with its transport; it returns the law that is broken, or nothing.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace laws {
 
 inline std::vector<std::byte> message(std::size_t bytes, int from, int number) {
   std::vector<std::byte> m(bytes);
-  const std::size_t period = 256;  // so that most of it is copied: a sanitizer looks at each access otherwise
+  const std::size_t period = 256;  // so that most of it is copied: a sanitizer checks each access otherwise
   for (std::size_t i = 0; i < std::min(period, bytes); ++i)
     m[i] = static_cast<std::byte>(static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(number) * 7 + i);
   for (std::size_t n = period; n < bytes; n *= 2) std::memcpy(m.data() + n, m.data(), std::min(n, bytes - n));
@@ -23,7 +23,7 @@ inline bool is_message(const std::vector<std::byte>& m, int from, int number) {
   return std::memcmp(m.data(), message(m.size(), from, number).data(), m.size()) == 0;
 }
 
-/// Many messages a pair are under way at once, longer and shorter than a piece; receipts are posted before and after.
+/// Each pair has many messages in flight, longer and shorter than a piece; receives are posted before sends and after.
 inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
   using ticket = typename std::remove_reference_t<decltype(t)>::ticket;
   const int p = t.size(), r = t.rank(), each = 6;
@@ -31,7 +31,7 @@ inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
   std::vector<std::vector<std::byte>> out, in;
   struct posted {
     ticket its;
-    int peer;  // who is done may leave: nobody else is waited for
+    int peer;  // a rank that is done may leave: only this peer is waited for
   };
   std::vector<posted> all;
   for (int d = 1; d < p; ++d)
@@ -57,7 +57,7 @@ inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
     until(t, one.peer, [&] { return t.done(its); });
   }
   for (auto& one : all)
-    if (!t.done(one.its)) return "what has ended stays ended";
+    if (!t.done(one.its)) return "a ticket that is done stays done";
   for (int d = 1, i = 0; d < p; ++d)
     for (int k = 0; k < each; ++k, ++i)
       if (!is_message(in[static_cast<std::size_t>(i)], (r + d) % p, k))
@@ -65,8 +65,7 @@ inline constexpr auto messages_arrive_in_order = [](auto& t) -> std::string {
   return "";
 };
 
-/// The last rank calls another collective than the others: what all hear names a call. Returns the same words on all
-/// ranks.
+/// The last rank calls another collective than the others: the error on all ranks names a call. Returns its message, which is the same on all ranks.
 inline constexpr auto a_mismatch_is_told_alike = []<class T>(T& t) -> std::string {
   kolo::communicator<T> comm{t.split(0, t.rank())};
   const int last = t.size() - 1;
@@ -75,10 +74,10 @@ inline constexpr auto a_mismatch_is_told_alike = []<class T>(T& t) -> std::strin
     if (t.rank() == last) kolo::broadcast(comm, x, last);
     else kolo::allreduce(comm, x, kolo::sum);
     kolo::barrier(comm);
-    return "nobody has noticed";
+    return "the mismatch was not noticed";
   } catch (const kolo::error& e) {
     if (e.code() != kolo::errc::mismatch) return "another failure";
-    return e.operation().empty() || e.sequence() == 0 ? "it names no call" : kolo::sentence(e.cause());
+    return e.operation().empty() || e.sequence() == 0 ? "the error names no call" : kolo::sentence(e.cause());
   }
 };
 

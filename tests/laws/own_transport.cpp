@@ -33,20 +33,22 @@ void obeys(Law law, std::initializer_list<int> ranks = {1, 2, 3, 4, 5}) {
 
 }  // namespace
 
-TEST_CASE("own transport: what is constant") { obeys(laws::is_constant); }
-TEST_CASE("own transport: a failure wakes everybody") { obeys(laws::failure_wakes_everybody); }
-TEST_CASE("own transport: a failure of the last rank wakes everybody") {
+TEST_CASE("own transport: rank, size, timeout and place are constant") { obeys(laws::is_constant); }
+TEST_CASE("own transport: a failure wakes all ranks") { obeys(laws::failure_wakes_everybody); }
+TEST_CASE("own transport: a failure of the last rank wakes all ranks") {
   obeys(laws::failure_of_the_last_wakes_everybody);
 }
-TEST_CASE("own transport: a deadline passes for all") { obeys(laws::deadline_passes, {2, 3}); }
-TEST_CASE("own transport: split") { obeys(laws::split_orders_by_key_and_rank, {1, 2, 3, 4, 7, 12}); }
+TEST_CASE("own transport: a timeout fails all ranks") { obeys(laws::deadline_passes, {2, 3}); }
+TEST_CASE("own transport: split orders ranks by key and rank") {
+  obeys(laws::split_orders_by_key_and_rank, {1, 2, 3, 4, 7, 12});
+}
 
 TEST_CASE("own transport: the first failure stays") {
   for (const int p : sizes)
     for (int k = 0; k < 20; ++k) {
       std::atomic<int> ready = 0;
       const auto said = over_tcp(p, [&](auto& t) {
-        for (++ready; ready < p;) std::this_thread::yield();  // all fail at the same moment
+        for (++ready; ready < p;) std::this_thread::yield();  // all fail at the same time
         return laws::keeps_the_first_failure(t);
       });
       CHECK(said[0].starts_with("first "));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int sizes[] = {1, 2, 3, 4, 7};
 
-/// What each rank says.
+/// The result of each rank.
 template <class Law>
 std::vector<std::string> among(int p, Law law) {
   const auto all = std::make_shared<hub>(p);
@@ -29,7 +29,7 @@ std::vector<std::string> all_say(int p, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("the page's transport: Transport") {
+TEST_CASE("the page's transport: the laws of Transport") {
   for (const int p : sizes) {
     CHECK(among(p, laws::is_constant) == all_say(p, ""));
     CHECK(among(p, laws::failure_wakes_everybody) == all_say(p, ""));
@@ -41,7 +41,7 @@ TEST_CASE("the page's transport: Transport") {
   for (const int p : {2, 3}) CHECK(among(p, laws::deadline_passes) == all_say(p, ""));
 }
 
-TEST_CASE("the page's transport carries messages") {
+TEST_CASE("the page's transport: the laws of MessageTransport") {
   for (const int p : sizes) CHECK(among(p, laws::messages_arrive_in_order) == all_say(p, ""));
   for (const int p : {2, 3}) {
     CHECK(among(p, laws::another_tag_is_a_mismatch)[0] == "");
@@ -67,7 +67,7 @@ TEST_CASE("the page's transport: a rank that throws is a failure of the others")
   CHECK(said == all_say(3, ""));
 }
 
-TEST_CASE("the page's decorator: is made of a transport, and its groups are decorated as well") {
+TEST_CASE("the page's decorator: wraps a transport, and its split communicators are decorated as well") {
   static_assert(kolo::SlotTransport<jitter<kolo::threads::transport>>);
   kolo::threads::run(3, [](auto& comm) {
     kolo::communicator<jitter<kolo::threads::transport>> slow{comm.transport().split(0, comm.rank())};

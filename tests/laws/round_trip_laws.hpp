@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The law of the buffers in which pieces travel that an answer comes back for.
+// The law of the buffers for round trips: pieces for which a reply comes back.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -13,12 +13,12 @@
 
 namespace laws {
 
-/// Where ranks take turns, and the cache of a core holds one piece to each peer, round trips of a pair that follow each other lie in one buffer; but no piece
-/// lies where one that is not read lies, or an answer that is not. Both ranks are driven by hand, in any order.
+/// If ranks take turns, and the cache of a core holds one piece per peer, consecutive round trips of a pair use one buffer; but no piece is put where an unread
+/// piece or an unread reply is. Both ranks are driven by hand, in any order.
 inline std::string round_trips_share_a_buffer() {
   kolo::detail::shm::region_shape shape{2, {}};
   shape.cores = 1, shape.cache_bytes = 2 * shape.round_trip_bytes();
-  if (shape.round_trip_slots() != 1) return "one is under way at a time";
+  if (shape.round_trip_slots() != 1) return "one round trip is in flight at a time";
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
@@ -28,7 +28,7 @@ inline std::string round_trips_share_a_buffer() {
     std::uint64_t number;
     bool comes_back, is_released = false;
   };
-  std::deque<piece> in_flight;  // that are not read, or whose answers are not
+  std::deque<piece> in_flight;  // that are not read, or whose replies are not
   std::byte* last = nullptr;
   std::uint64_t random = 1, alone = 0;
   for (int step = 0; step < 20'000; ++step) {
@@ -40,9 +40,9 @@ inline std::string round_trips_share_a_buffer() {
       auto* const to = comes_back ? a.reserve(1) : a.reserve(1, bytes);
       if (!to) continue;
       for (const piece& p : in_flight)
-        if (p.place == to && (p.comes_back || !p.is_released)) return "what is not read stays where it is";
+        if (p.place == to && (p.comes_back || !p.is_released)) return "an unread piece or reply is not overwritten";
       alone = in_flight.empty() && comes_back ? alone + 1 : 0;
-      if (alone > 2 && to != last) return "round trips that follow each other lie in one buffer";
+      if (alone > 2 && to != last) return "consecutive round trips use one buffer";
       write(last = to, bytes, static_cast<std::uint64_t>(step));
       in_flight.push_back({to, a.commit(1, bytes, static_cast<std::uint64_t>(step)), comes_back});
     } else if (what / 2 % 2 == 0 && oldest != in_flight.end()) {
@@ -53,7 +53,7 @@ inline std::string round_trips_share_a_buffer() {
     } else if (!in_flight.empty() && in_flight.front().is_released) {
       const auto& p = in_flight.front();
       const auto* const answer = a.returned(1, p.number);
-      if (!answer || (p.comes_back && !all_are(answer, bytes, p.number))) return "the answer is what the peer wrote";
+      if (!answer || (p.comes_back && !all_are(answer, bytes, p.number))) return "the reply is what the peer wrote";
       in_flight.pop_front();
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws, for two wires as one: on several nodes those of messages, on one node those of slots as well.
+// The laws for two transports as one: on several nodes those of messages, on one node those of slots as well.
 #include "laws/message_laws.hpp"
 #include "laws/shared_memory_laws.hpp"
 #include "support/catch.hpp"
@@ -29,12 +29,16 @@ void obeys(Law law, std::initializer_list<int> sizes = {1, 2, 3, 4, 7}) {
 
 }  // namespace
 
-TEST_CASE("routed: what is constant") { obeys(laws::is_constant); }
-TEST_CASE("routed: a failure wakes everybody") { obeys(laws::failure_wakes_everybody); }
-TEST_CASE("routed: a failure of the last rank wakes everybody") { obeys(laws::failure_of_the_last_wakes_everybody); }
-TEST_CASE("routed: a deadline passes for all") { obeys(laws::deadline_passes, {2, 3, 4}); }
-TEST_CASE("routed: split") { obeys(laws::split_orders_by_key_and_rank, {1, 2, 3, 4, 7, 12}); }
-TEST_CASE("routed: what failed elsewhere is passed on") { obeys(laws::passes_on_what_failed_elsewhere, {3, 4, 7}); }
+TEST_CASE("routed: rank, size, timeout and place are constant") { obeys(laws::is_constant); }
+TEST_CASE("routed: a failure wakes all ranks") { obeys(laws::failure_wakes_everybody); }
+TEST_CASE("routed: a failure of the last rank wakes all ranks") { obeys(laws::failure_of_the_last_wakes_everybody); }
+TEST_CASE("routed: a timeout fails all ranks") { obeys(laws::deadline_passes, {2, 3, 4}); }
+TEST_CASE("routed: split orders ranks by key and rank") {
+  obeys(laws::split_orders_by_key_and_rank, {1, 2, 3, 4, 7, 12});
+}
+TEST_CASE("routed: a failure in another group is passed on") {
+  obeys(laws::passes_on_what_failed_elsewhere, {3, 4, 7});
+}
 TEST_CASE("routed: messages arrive in order") { obeys(laws::messages_arrive_in_order); }
 
 TEST_CASE("routed: the first failure stays") {
@@ -46,7 +50,7 @@ TEST_CASE("routed: the first failure stays") {
     }
 }
 
-TEST_CASE("routed: another tag is a mismatch, near and far") {
+TEST_CASE("routed: another tag is a mismatch, within a node and between nodes") {
   for (const auto& nodes : {in_threes(4), by_turns(3), together(2)}) {
     CHECK(on_nodes(nodes, laws::another_tag_is_a_mismatch)[0] == "");
     const auto said = on_nodes(nodes, laws::a_mismatch_is_told_alike);

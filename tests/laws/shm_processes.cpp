@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws, for ranks as processes.
+// The laws for ranks as processes.
 #include "laws/memory_laws.hpp"
 #include "laws/shared_memory_laws.hpp"
 #include "laws/slot_laws.hpp"
@@ -22,7 +22,7 @@ std::vector<std::string> in_processes(int p, Law law, std::size_t slot_bytes = 6
 
 }  // namespace
 
-TEST_CASE("processes: Transport") {
+TEST_CASE("processes: the laws of Transport") {
   for (const int p : {1, 2, 3, 4, 8}) {
     CHECK(in_processes(p, laws::is_constant) == all_say(p, ""));
     CHECK(in_processes(p, laws::failure_wakes_everybody) == all_say(p, ""));
@@ -35,7 +35,7 @@ TEST_CASE("processes: Transport") {
   CHECK(in_processes(3, laws::deadline_passes) == all_say(3, ""));
 }
 
-TEST_CASE("processes: slots") {
+TEST_CASE("processes: the laws of SlotTransport") {
   for (const int p : {1, 2, 3, 4, 8})
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
       CHECK(in_processes(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
@@ -44,7 +44,7 @@ TEST_CASE("processes: slots") {
     }
 }
 
-TEST_CASE("processes: Pairing") {
+TEST_CASE("processes: the laws of SharedMemoryTransport") {
   for (const int p : {1, 2, 3, 4, 8})
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{33}}) {
       CHECK(in_processes(p, laws::exchanges_need_no_release, slot_bytes) == all_say(p, ""));
@@ -56,7 +56,7 @@ TEST_CASE("processes: Pairing") {
     }
 }
 
-TEST_CASE("processes: SharesMemory") {
+TEST_CASE("processes: the laws of SharesMemory") {
   for (const int p : {1, 2, 3, 4, 8}) {
     CHECK(on_processes(p, laws::symmetric_memory_is_zeroed_aligned_and_common).said == all_say(p, ""));
     CHECK(on_processes(p, laws::symmetric_memory_outlives_its_communicator).said == all_say(p, ""));

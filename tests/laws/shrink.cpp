@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shrinking, for ranks that are threads: laws, and who is lost in which way.
+// shrink, for ranks that are threads: its laws, and ranks that are lost in different ways.
 #include "laws/shrink_laws.hpp"
 
 #include <kolo/observe/counted.hpp>
@@ -36,7 +36,7 @@ void holds(Law law) {
 }
 
 [[noreturn]] void refuse() { throw kolo::error{kolo::errc::out_of_resources, "out of memory"}; }
-/// The thread that has said so is out of memory after so many uses of it.
+/// Throws out_of_resources at use `uses_left` in the thread that has set it.
 using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
 
 }  // namespace
@@ -48,7 +48,7 @@ TEST_CASE("shrink: laws") {
   holds(laws::shrinking_happens_once);
 }
 
-TEST_CASE("shrink: a rank alone, and ranks behind decorators") {
+TEST_CASE("shrink: a communicator of one rank, and decorated transports") {
   kolo::self::communicator alone;
   CHECK(laws::shrinking_without_loss_keeps_all(alone) == "");
   const auto decorated = [](auto& comm, auto transport) {
@@ -64,13 +64,13 @@ TEST_CASE("shrink: a rank alone, and ranks behind decorators") {
         all_say(3, ""));
 }
 
-TEST_CASE("shrink: a rank throws in the middle, the others go on") {
+TEST_CASE("shrink: a rank throws between operations, and the others go on") {
   for (int p = 2; p <= 4; ++p)
     for (int victim = 0; victim < p; ++victim)
       CHECK(on_threads(p, [&](auto& comm) -> std::string {
               const auto first = end_of([&] {
                 for (int i = 0; i < 5; ++i) {
-                  if (comm.rank() == victim && i == 3) throw std::runtime_error("its own reasons");
+                  if (comm.rank() == victim && i == 3) throw std::runtime_error("an error");
                   laws::count_by_sum(comm);
                 }
               });
@@ -79,7 +79,7 @@ TEST_CASE("shrink: a rank throws in the middle, the others go on") {
             }) == all_but(victim, p, "peer failed " + std::to_string(victim)));
 }
 
-TEST_CASE("shrink: after a mismatch all go on") {
+TEST_CASE("shrink: after a mismatch all ranks go on") {
   CHECK(on_threads(3, [](auto& comm) -> std::string {
           int x[5]{};
           const auto first = end_of([&] {
@@ -92,7 +92,7 @@ TEST_CASE("shrink: after a mismatch all go on") {
         }) == all_say(3, "mismatch"));
 }
 
-TEST_CASE("shrink: who does not come in time is left out, and hears it") {
+TEST_CASE("shrink: a rank that is too late is left out, and gets an error") {
   std::latch recovered_count{2};
   const auto said = on_threads(3, [&](auto& comm) -> std::string {
     if (comm.rank() == 1) {
@@ -109,7 +109,7 @@ TEST_CASE("shrink: who does not come in time is left out, and hears it") {
       "kolo: shrink, rank 1: rank 1 came too late: the others have continued without it | peer failed "));
 }
 
-TEST_CASE("shrink: groups and the whole, each for itself") {
+TEST_CASE("shrink: split communicators and their parent shrink separately") {
   CHECK(on_threads(5, [](auto& comm) -> std::string {
           auto group = comm.split(comm.rank() % 2, -comm.rank());  // 4 2 0 and 3 1
           if (comm.rank() == 2) return "";
@@ -125,12 +125,12 @@ TEST_CASE("shrink: groups and the whole, each for itself") {
         }) == all_say(5, ""));
 }
 
-TEST_CASE("shrink: a rank that has no memory is not waited for, whether or not it lives on, and nothing is kept") {
+TEST_CASE("shrink: no rank waits for one without memory, whether or not it leaves, and no memory is kept") {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
-  for (const bool lives_on : {false, true})
+  for (const bool stays : {false, true})
     for (const int victim : {0, 1, 2})
       for (int uses = 1; uses <= 5; ++uses) {
-        INFO("rank " << victim << ", use " << uses << (lives_on ? ", lives on" : ""));
+        INFO("rank " << victim << ", use " << uses << (stays ? ", stays" : ""));
         const kolo::detail::shm::region_shape shape{3, {.timeout = 60s}};
         running_out memory;
         const auto region = comm_type::transport_type::initialise(memory, shape);
@@ -147,7 +147,7 @@ TEST_CASE("shrink: a rank that has no memory is not waited for, whether or not i
                                          rest.size());
                   }) +
                   end;
-            if (lives_on) kolo::barrier(outer);
+            if (stays) kolo::barrier(outer);
           }
           return end;
         });
@@ -156,7 +156,7 @@ TEST_CASE("shrink: a rank that has no memory is not waited for, whether or not i
       }
 }
 
-TEST_CASE("shrink: memory of peers is made anew") {
+TEST_CASE("shrink: symmetric memory is made anew") {
   std::latch have_it{3};
   CHECK(on_threads(3, [&](auto& comm) -> std::string {
           auto before = kolo::symmetric<int>(comm, 10);
@@ -166,6 +166,8 @@ TEST_CASE("shrink: memory of peers is made anew") {
           auto after = kolo::symmetric<int>(rest, 10);
           after[3] = rest.rank() + 1;
           kolo::barrier(rest);
-          return before[3] == 0 && after.of(0)[3] == 1 && after.of(1)[3] == 2 ? "" : "not what peers wrote";
+          return before[3] == 0 && after.of(0)[3] == 1 && after.of(1)[3] == 2
+                     ? ""
+                     : "memory does not contain what peers wrote";
         }) == all_say(3, ""));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws of kolo::communicator::shrink, each a function that every rank calls with its communicator; it returns what is broken.
+// The laws of kolo::communicator::shrink, each a function that every rank calls with its communicator; it returns the law that is broken, or nothing.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -20,14 +20,14 @@ int count_by_sum(C& comm) {
   return ones.back();
 }
 
-/// What `shrink` has given: rank `rank` of `size`, and it works.
+/// Checks that `shrink` has returned rank `rank` of `size`, and that it works.
 template <class C>
 std::string is_whole(C& rest, int rank, int size) {
   if (rest.size() != size || rest.rank() != rank)
     return "rank " + std::to_string(rest.rank()) + " of " + std::to_string(rest.size());
   if (count_by_sum(rest) != size) return "a sum is wrong";
   auto half = rest.split(rest.rank() % 2, 0);
-  return count_by_sum(half) == (size + 1 - rest.rank() % 2) / 2 ? "" : "a group of it does not work";
+  return count_by_sum(half) == (size + 1 - rest.rank() % 2) / 2 ? "" : "a split communicator does not work";
 }
 
 inline constexpr auto shrinking_without_loss_keeps_all = [](auto& comm) -> std::string {
@@ -35,7 +35,7 @@ inline constexpr auto shrinking_without_loss_keeps_all = [](auto& comm) -> std::
   return is_whole(rest, comm.rank(), comm.size());
 };
 
-/// All but the first may leave; those that are left keep their order.
+/// Every third rank leaves, not the first; the others keep their order.
 inline constexpr auto shrinking_leaves_out_who_left = [](auto& comm) -> std::string {
   if (comm.rank() % 3 == 1) return "";
   auto rest = comm.shrink();
@@ -43,7 +43,7 @@ inline constexpr auto shrinking_leaves_out_who_left = [](auto& comm) -> std::str
   return is_whole(rest, stay(comm.rank()), stay(comm.size()));
 };
 
-/// Who waits in an operation hears of it, and can come.
+/// A rank that waits in an operation gets a failure, and can call shrink.
 inline constexpr auto shrinking_calls_those_who_wait = [](auto& comm) -> std::string {
   if (comm.rank() > 0) try {
       kolo::barrier(comm);
@@ -55,7 +55,7 @@ inline constexpr auto shrinking_calls_those_who_wait = [](auto& comm) -> std::st
   return is_whole(rest, comm.rank(), comm.size());
 };
 
-/// The old one stays broken, with the first cause, and is not shrunk twice; the new one can fail and shrink again.
+/// The old communicator stays failed, with the first cause, and cannot be shrunk twice; the new one can fail and shrink again.
 inline constexpr auto shrinking_happens_once = [](auto& comm) -> std::string {
   auto rest = comm.shrink();
   const auto ends_in = [](auto call, kolo::errc code) {
@@ -68,7 +68,7 @@ inline constexpr auto shrinking_happens_once = [](auto& comm) -> std::string {
   };
   if (!ends_in([&] { kolo::barrier(comm); }, kolo::errc::peer_failed) && comm.size() > 1)
     return "the old communicator works";
-  if (!ends_in([&] { comm.shrink(); }, kolo::errc::invalid_argument)) return "it was shrunk twice";
+  if (!ends_in([&] { comm.shrink(); }, kolo::errc::invalid_argument)) return "the old communicator was shrunk twice";
   auto again = rest.shrink();
   return is_whole(again, comm.rank(), comm.size());
 };

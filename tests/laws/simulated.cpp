@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws, for ranks in virtual time: on one level, on two, and on two with cards.
+// The laws for ranks in virtual time: on one level, on two, and on two with cards.
 #include <kolo/simulate/simulated.hpp>
 
 #include "laws/message_laws.hpp"
@@ -31,32 +31,32 @@ void expect(int p, Law law, const std::string& words = "") {
 
 }  // namespace
 
-TEST_CASE("simulated: what is constant") {
+TEST_CASE("simulated: rank, size, timeout and place are constant") {
   for (const int p : sizes) expect(p, laws::is_constant);
 }
 
-TEST_CASE("simulated: the first failure stays, and it is always the same one") {
+TEST_CASE("simulated: the first failure stays, and is always that of rank 0") {
   for (const int p : sizes) expect(p, laws::keeps_the_first_failure, "first 0");
 }
 
-TEST_CASE("simulated: a failure wakes everybody") {
+TEST_CASE("simulated: a failure wakes all ranks") {
   for (const int p : sizes)
     expect(p, laws::failure_wakes_everybody), expect(p, laws::failure_of_the_last_wakes_everybody);
 }
 
-TEST_CASE("simulated: a deadline passes for all") {
+TEST_CASE("simulated: a timeout fails all ranks") {
   for (const int p : {2, 3}) expect(p, laws::deadline_passes);
 }
 
-TEST_CASE("simulated: split") {
+TEST_CASE("simulated: split orders ranks by key and rank") {
   for (const int p : {1, 2, 3, 4, 7, 12, 17}) expect(p, laws::split_orders_by_key_and_rank);
 }
 
-TEST_CASE("simulated: what failed elsewhere is passed on") {
+TEST_CASE("simulated: a failure in another group is passed on") {
   for (const int p : {3, 4, 7}) expect(p, laws::passes_on_what_failed_elsewhere);
 }
 
-TEST_CASE("simulated: messages") {
+TEST_CASE("simulated: the laws of MessageTransport") {
   for (const int p : sizes) expect(p, laws::messages_arrive_in_order);
   for (const int p : {2, 3})
     for (const auto& n : networks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The laws, for the models within one process: self, threads, and messages over threads.
+// The laws for the transports within one process: self, threads, and messages over threads.
 #include "laws/memory_laws.hpp"
 #include "laws/message_laws.hpp"
 #include "laws/shared_memory_laws.hpp"
@@ -36,7 +36,7 @@ std::string alone(Law law) {
   return law(t);
 }
 
-/// One rank may have won; all must agree on which.
+/// Any rank may have failed first; all must agree on which.
 void expect_one_winner(const std::vector<std::string>& said) {
   CHECK(said[0].starts_with("first "));
   CHECK(said == all_say(static_cast<int>(said.size()), said[0]));
@@ -44,7 +44,7 @@ void expect_one_winner(const std::vector<std::string>& said) {
 
 }  // namespace
 
-TEST_CASE("Transport: what is constant") {
+TEST_CASE("Transport: rank, size, timeout and place are constant") {
   CHECK(alone(laws::is_constant) == "");
   for (const int p : sizes) {
     CHECK(in_slots(p, laws::is_constant) == all_say(p, ""));
@@ -59,7 +59,7 @@ TEST_CASE("Transport: the first failure stays") {
   expect_one_winner(in_messages(3, laws::keeps_the_first_failure));
 }
 
-TEST_CASE("Transport: a failure wakes everybody") {
+TEST_CASE("Transport: a failure wakes all ranks") {
   CHECK(alone(laws::failure_wakes_everybody) == "");
   for (const int p : sizes) {
     CHECK(in_slots(p, laws::failure_wakes_everybody) == all_say(p, ""));
@@ -68,14 +68,14 @@ TEST_CASE("Transport: a failure wakes everybody") {
   }
 }
 
-TEST_CASE("Transport: a deadline passes for all") {
+TEST_CASE("Transport: a timeout fails all ranks") {
   for (const int p : {2, 3}) {
     CHECK(in_slots(p, laws::deadline_passes) == all_say(p, ""));
     CHECK(in_messages(p, laws::deadline_passes) == all_say(p, ""));
   }
 }
 
-TEST_CASE("Transport: split") {
+TEST_CASE("Transport: split orders ranks by key and rank") {
   CHECK(alone(laws::split_orders_by_key_and_rank) == "");
   for (const int p : {1, 2, 3, 4, 7, 12, 17}) {
     CHECK(in_slots(p, laws::split_orders_by_key_and_rank) == all_say(p, ""));
@@ -83,14 +83,14 @@ TEST_CASE("Transport: split") {
   }
 }
 
-TEST_CASE("Transport: what failed elsewhere is passed on") {
+TEST_CASE("Transport: a failure in another group is passed on") {
   for (const int p : {3, 4, 7}) {
     CHECK(in_slots(p, laws::passes_on_what_failed_elsewhere) == all_say(p, ""));
     CHECK(in_messages(p, laws::passes_on_what_failed_elsewhere) == all_say(p, ""));
   }
 }
 
-TEST_CASE("slots") {
+TEST_CASE("the laws of SlotTransport") {
   for (const int p : sizes)
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{128}, std::size_t{33}}) {
       CHECK(in_slots(p, laws::pieces_arrive_in_order, slot_bytes) == all_say(p, ""));
@@ -99,7 +99,7 @@ TEST_CASE("slots") {
     }
 }
 
-TEST_CASE("Pairing") {
+TEST_CASE("the laws of SharedMemoryTransport") {
   for (const int p : sizes)
     for (const std::size_t slot_bytes : {std::size_t{64 * 1024}, std::size_t{128}, std::size_t{33}}) {
       CHECK(in_slots(p, laws::exchanges_need_no_release, slot_bytes) == all_say(p, ""));
@@ -111,7 +111,7 @@ TEST_CASE("Pairing") {
     }
 }
 
-TEST_CASE("messages") {
+TEST_CASE("the laws of MessageTransport") {
   for (const int p : sizes) CHECK(in_messages(p, laws::messages_arrive_in_order) == all_say(p, ""));
   for (const int p : {2, 3}) {
     CHECK(in_messages(p, laws::another_tag_is_a_mismatch)[0] == "");
@@ -121,7 +121,7 @@ TEST_CASE("messages") {
   }
 }
 
-TEST_CASE("SharesMemory") {
+TEST_CASE("the laws of SharesMemory") {
   for (const int p : sizes) {
     CHECK(on_threads(p, laws::symmetric_memory_is_zeroed_aligned_and_common) == all_say(p, ""));
     CHECK(on_threads(p, laws::symmetric_memory_outlives_its_communicator) == all_say(p, ""));

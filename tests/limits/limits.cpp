@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What containers take away, and what another user may not have. Usage: limits small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|cpu_quota|another_user|pid_namespace. Status 77: not run.
+// What containers forbid, and what another user must not get. Status 77: not run. Usage: limits
+// small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|cpu_quota|another_user|pid_namespace
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -18,7 +19,7 @@ bool has_two_cores_for_each = false;
 
 }
 
-/// In place of the system's: where that is said, every process is bound to two cores that are its own.
+/// Replaces the system's: if `has_two_cores_for_each`, every process is bound to two cores of its own.
 extern "C" int sched_getaffinity(pid_t process, std::size_t bytes, cpu_set_t* set) noexcept {
   CPU_ZERO(set);
   if (!has_two_cores_for_each) return ::syscall(SYS_sched_getaffinity, process, bytes, set) < 0 ? -1 : 0;
@@ -39,7 +40,7 @@ int expect(bool condition, const std::string& otherwise) {
   return condition ? 0 : 1;
 }
 
-/// Some calls on 4 processes: launch's status.
+/// Some calls on 4 processes; returns the status of launch.
 int some_calls(std::size_t slot_bytes = 64 * 1024, int barriers = 10) {
   return kolo::shm::launch(4,
                            [&](auto& comm) {
@@ -51,25 +52,25 @@ int some_calls(std::size_t slot_bytes = 64 * 1024, int barriers = 10) {
                            {.timeout = std::chrono::seconds{60}, .slot_bytes = slot_bytes});
 }
 
-/// From now on this process has a /dev/shm of its own, of one megabyte.
+/// Gives this process a /dev/shm of its own, of one megabyte.
 bool shrink_dev_shm() {
   return ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          ::mount("none", "/dev/shm", "tmpfs", 0, "size=1m") == 0;
 }
 
 int small_dev_shm() {
-  if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not to be had");
-  return expect(some_calls() == 0, "4 ranks do not run beside a /dev/shm of 1 MB");
+  if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not available");
+  return expect(some_calls() == 0, "4 ranks do not run with a /dev/shm of 1 MB");
 }
 
 int no_memfd() {
-  if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not to be had");
+  if (!shrink_dev_shm()) return not_run("a mount namespace with a small /dev/shm is not available");
   if (!forbid(SYS_memfd_create, ENOSYS)) return not_run("seccomp refuses the filter");
   const auto said = words_of([] { some_calls(); });
   const bool in_words = said.find("the shared segment needs ") != std::string::npos &&
                         said.find(" are free: No space left on device") != std::string::npos;
-  return expect(in_words, "no sentence with the bytes needed and free, but: " + said) +
-         expect(some_calls(512) == 0, "what fits does not run");
+  return expect(in_words, "no message with the bytes needed and free, but: " + said) +
+         expect(some_calls(512) == 0, "slots that fit do not run");
 }
 
 int ptrace_denied() {
@@ -78,7 +79,7 @@ int ptrace_denied() {
   return expect(some_calls() == 0, "4 ranks need what containers forbid");
 }
 
-/// On one processor whoever waits has to let the others run: a time slice for each step of a barrier would be seconds.
+/// On one processor a waiting rank must let the others run: a time slice for each step of a barrier would be seconds.
 int one_cpu() {
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -92,7 +93,7 @@ int one_cpu() {
   return wrong + expect(seconds < 3, "1000 barriers took " + std::to_string(seconds) + " s of the processor");
 }
 
-/// A rank whose peers have cores of their own looks before it yields, and one that shares its core yields at once; whatever its own binding lets it guess.
+/// A rank whose peers have cores of their own polls before it yields, and one that shares its core yields at once, whatever its own binding suggests.
 int cores() {
   const auto look = [](int ranks, bool looks) {
     return kolo::shm::launch(ranks, [&](auto& comm) {
@@ -101,7 +102,7 @@ int cores() {
     });
   };
   has_two_cores_for_each = true;
-  const int apart = expect(look(4, true) == 0, "4 ranks that are bound to two cores each are taken to share two");
+  const int apart = expect(look(4, true) == 0, "4 ranks with two cores each do not poll");
   has_two_cores_for_each = false;
   cpu_set_t one;
   CPU_ZERO(&one);
@@ -111,15 +112,15 @@ int cores() {
     auto pair = comm.split(comm.rank() / 2, comm.rank());
     return pair.transport().first_polls() == 0 ? 0 : 1;
   });
-  return apart + expect(look(2, false) == 0, "2 ranks that share one core are taken to have one each") +
-         expect(parts == 0, "a part of ranks that share one core is taken to have cores of its own");
+  return apart + expect(look(2, false) == 0, "2 ranks that share one core poll") +
+         expect(parts == 0, "a split communicator of ranks that share one core polls");
 }
 
-/// Ranks in a pid namespace of their own, where /proc shows that of another one.
+/// Ranks in a pid namespace of their own, while /proc shows another one.
 int pid_namespace() {
-  if (::unshare(CLONE_NEWPID) != 0) return not_run("a pid namespace is not to be had");
+  if (::unshare(CLONE_NEWPID) != 0) return not_run("a pid namespace is not available");
   const auto said = child{[] { return some_calls() == 0 ? std::string{"ran"} : std::string{"failed"}; }}.result();
-  return expect(said == "ran", "4 ranks do not run where /proc is of another namespace: " + said);
+  return expect(said == "ran", "4 ranks do not run if /proc is of another namespace: " + said);
 }
 
 bool write_to(const std::string& path, const std::string& text) {
@@ -130,7 +131,7 @@ bool write_to(const std::string& path, const std::string& text) {
   return errno = why, written;
 }
 
-/// A control group of a tenth of a processor: of version 2 or 1, whichever lets us.
+/// A control group with a tenth of a processor: of version 2 or 1, whichever this process may make.
 class tenth_of_a_processor {
  public:
   tenth_of_a_processor() {
@@ -154,8 +155,8 @@ class tenth_of_a_processor {
   }
   bool is_there() const { return !path_.empty(); }
   bool enter() const { return write_to(path_ + "/cgroup.procs", std::to_string(::getpid())); }
-  /// Has it stopped anybody?
-  bool has_bitten() const {
+  /// Has it throttled a process?
+  bool has_throttled() const {
     char text[1024]{};
     const int file = ::open((path_ + "/cpu.stat").c_str(), O_RDONLY | O_CLOEXEC);
     const bool is_read = file >= 0 && ::read(file, text, sizeof text - 1) > 0;
@@ -168,10 +169,10 @@ class tenth_of_a_processor {
   std::string path_;
 };
 
-/// Whoever spins uses up what the others need: ranks go on only in the next period, 20 ms later. That must not happen at every barrier.
+/// A rank that spins uses up the time that the others need: they go on in the next period, 20 ms later. That must not happen at every barrier.
 int cpu_quota() {
   const tenth_of_a_processor group;
-  if (!group.is_there()) return not_run("no control group with a quota is to be had");
+  if (!group.is_there()) return not_run("no control group with a quota is available");
   const auto said =
       child{[&] {
         if (!group.enter()) return std::string{"cannot enter"};
@@ -181,14 +182,14 @@ int cpu_quota() {
                (std::chrono::steady_clock::now() - begin < std::chrono::seconds{60} ? " in time" : " late");
       }}.result();
   if (said == "cannot enter") return not_run("the control group may not be entered");
-  if (!group.has_bitten())
+  if (!group.has_throttled())
     return errno = EBUSY, not_run("the quota was never used up, since others have the processors");
   return expect(said == "0 in time", "with a tenth of a processor, 4 ranks ended: " + said);
 }
 
 constexpr uid_t nobody_else = 65534;
 
-/// What f() says as another user.
+/// The result of f() as another user.
 template <class F>
 std::string as_another(F f) {
   return child{[&] { return ::setuid(nobody_else) == 0 ? f() : std::string{"cannot"}; }}.result();
@@ -245,20 +246,20 @@ int another_user() {
   const auto alone = flooded([&] { return meet(0, std::chrono::milliseconds{500}); });
   const bool in_time = std::chrono::steady_clock::now() - begin < std::chrono::seconds{5};
   const auto in_a_flood = flooded(both);
-  child stranger{
+  child other_user{
       [&] { return ::setuid(nobody_else) == 0 ? meet(1, std::chrono::milliseconds{200}) : std::string{"cannot"}; }};
   const auto waited = meet(0, std::chrono::milliseconds{600});
-  stranger.result();
+  other_user.result();
   return expect(taken.find("the shared segment belongs to user 0, not to user 65534") != std::string::npos,
                 "another user's segment: " + taken) +
          expect(opened == "refused", "another user opens the segment: " + opened) +
          expect(squatted == std::vector<std::string>(2),
-                "a place that another user holds: " + squatted[0] + squatted[1]) +
+                "a socket name that another user has bound: " + squatted[0] + squatted[1]) +
          expect(alone.find("rank 1 did not come") != std::string::npos && in_time,
-                "where another user knocks without end, after its deadline: " + alone) +
+                "while another user connects without end, after the deadline: " + alone) +
          expect(in_a_flood == std::vector<std::string>(2),
-                "ranks among whom another user knocks without end: " + in_a_flood[0] + in_a_flood[1]) +
-         expect(waited.find("rank 1 did not come") != std::string::npos, "another user comes as rank 1: " + waited);
+                "ranks while another user connects without end: " + in_a_flood[0] + in_a_flood[1]) +
+         expect(waited.find("rank 1 did not come") != std::string::npos, "another user joins as rank 1: " + waited);
 }
 
 }  // namespace

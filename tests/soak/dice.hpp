@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random numbers that all ranks draw alike from one seed, and the values that ranks hold.
+// Random numbers that all ranks draw equally from one seed, and the values that ranks hold.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ class dice {
 
 inline std::uint64_t mixed(std::uint64_t a, std::uint64_t b) { return dice{a ^ dice{b}.draw()}.draw(); }
 
-/// Three bytes, as pixels are.
+/// Three bytes, like a pixel.
 struct pixel {
   std::array<std::uint8_t, 3> of;
   friend bool operator==(const pixel&, const pixel&) = default;
@@ -43,7 +43,7 @@ inline constexpr auto mix_pixels = [](const pixel& a, const pixel& b) {
                 static_cast<std::uint8_t>(a.of[2] ^ b.of[2])}};
 };
 
-/// What `rank` holds at i in the call that drew `seed`.
+/// The element i of `rank` in the call that drew `seed`.
 template <class T>
 T value(std::uint64_t seed, int rank, std::size_t i) {
   const auto bits = (seed ^ (i * 0x9e3779b97f4a7c15u)) * (2 * static_cast<std::uint64_t>(rank) + 3) >> 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An epoch: one communicator, the groups that are split off, delays, and many calls; all of it drawn from one number.
+// An epoch: one communicator, groups that are split off, delays, and many calls, all drawn from one number.
 #pragma once
 
 #include <kolo/observe/faulty.hpp>
@@ -26,7 +26,7 @@ void draw_call(C& comm, dice& d, task<C>& t) {
   }
 }
 
-/// The ranks of one communicator in one epoch. `history` is what was called last.
+/// The ranks of one communicator in one epoch. `history_` describes the last calls.
 template <class C>
 class player {
  public:
@@ -70,7 +70,7 @@ class player {
     calls(g.comm, own, 1 + own.below(2));
   }
 
-  /// Of a rank that is drawn, late in one of the next calls; everybody overlooks what has come for a while.
+  /// Delays a rank that is drawn in one of the next calls; in half of the cases all ranks overlook for a while what has arrived.
   void disturb(dice& d, int) {
     if constexpr (requires { kolo::inject_fault(comm_, kolo::fault_plan{}); }) {
       kolo::fault_plan plan{.what = kolo::fault_kind::pause,
@@ -90,7 +90,7 @@ class player {
     groups_.push_back({comm_.split(color, dice{s + static_cast<std::uint64_t>(comm_.rank())}.below(3)), color});
   }
 
-  /// Some calls on one communicator: one blocking, or several at once, waited for in an order of each rank's own.
+  /// Some calls on one communicator: one blocking, or several at once, completed in another order on each rank.
   void calls(C& comm, dice& d, int count) {
     std::deque<task<C>> all;
     for (int k = 0; k < count; ++k) draw_call(comm, d, all.emplace_back());
@@ -136,13 +136,13 @@ class player {
   std::string history_ = "nothing yet";
 };
 
-/// Collective: the epoch of that outline on a communicator.
+/// Collective: runs the epoch of that outline on a communicator.
 template <class C>
 void play(C& comm, const outline& o) {
   player<C>{comm, o}.play();
 }
 
-/// Runs `f(comm)` on processes; throws what went wrong. Options as the outline says.
+/// Runs `f(comm)` on processes, with the outline's options; throws if that fails.
 template <class T, class F>
 void on_processes(const outline& o, F f) {
   const int status = kolo::shm::launch(o.ranks,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Random calls for a chosen time: soak [--seconds 60] [--seed N] | soak --epoch N. Says the seed first; on an error, the epoch to run again.
+// Random calls for a chosen time: soak [--seconds 60] [--seed N] | soak --epoch N. Prints the seed first; on an error, the epoch to repeat.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -9,7 +9,7 @@
 
 namespace {
 
-bool is_well(std::uint64_t seed) {
+bool passes(std::uint64_t seed) {
   const soak::outline o{seed};
   try {
     switch (o.over) {
@@ -31,13 +31,13 @@ bool is_well(std::uint64_t seed) {
 int main(int argc, char** argv) {
   using clock = std::chrono::steady_clock;
   const soak::orders told{argc, argv};
-  if (told.epoch) return is_well(*told.epoch) ? 0 : 1;
+  if (told.epoch) return passes(*told.epoch) ? 0 : 1;
   std::printf("soak --seconds %.0f --seed %llu\n", told.seconds, static_cast<unsigned long long>(told.seed));
   std::fflush(stdout);
   long epochs = 0, steps = 0;
   for (const auto end = clock::now() + std::chrono::duration<double>(told.seconds); clock::now() < end; ++epochs) {
     const auto epoch = soak::mixed(told.seed, static_cast<std::uint64_t>(epochs));
-    if (!is_well(epoch)) return 1;
+    if (!passes(epoch)) return 1;
     steps += soak::outline{epoch}.steps;
   }
   std::printf("%ld epochs, %ld steps, nothing wrong\n", epochs, steps);

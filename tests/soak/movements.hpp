@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The calls that only move elements, drawn: equal and ragged parts.
+// Random calls that only move elements: equal and ragged parts.
 #pragma once
 
 #include "soak/task.hpp"
@@ -26,7 +26,7 @@ inline parts draw_parts(dice& d, int p) {
   return result;
 }
 
-/// Two tensors, and what is in them and in the parts of all ranks.
+/// Two tensors, and the elements of the parts of all ranks.
 struct movement {
   template <class C>
   movement(const C& comm, std::size_t in_size, std::size_t out_size, layout how, const parts& p, std::uint64_t s)
@@ -133,7 +133,7 @@ void draw_scatter(C& comm, dice& d, task<C>& t, layout how, int root) {
   };
 }
 
-/// Where parts are not equal, each two ranks have their own, which no third one knows.
+/// If parts are not equal, each pair of ranks has its own lengths, which no third rank knows.
 template <class C>
 void draw_alltoall(C& comm, dice& d, task<C>& t, layout how) {
   const int p = comm.size(), rank = comm.rank();

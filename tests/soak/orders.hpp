@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a soak is told: [--seconds 60] [--seed N] | --epoch N.
+// The arguments of a soak: [--seconds 60] [--seed N] | --epoch N.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct orders {
   }
   double seconds = 60;
   std::uint64_t seed = std::random_device{}();
-  std::optional<std::uint64_t> epoch{};  ///< that one alone
+  std::optional<std::uint64_t> epoch{};  ///< only that one
 };
 
 }  // namespace soak

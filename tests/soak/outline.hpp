@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What an epoch of the soak is, and the transports that it may run over.
+// What an epoch of the soak is, and the transports over which it may run.
 #pragma once
 
 #include "soak/dice.hpp"
 
 namespace soak {
 
-/// What an epoch is, drawn from its seed: all ranks come to the same.
+/// An epoch, drawn from its seed: equal on all ranks.
 struct outline {
   explicit outline(std::uint64_t s) : seed{s} {
     dice d{s};
@@ -20,9 +20,9 @@ struct outline {
   std::size_t slot_bytes;
 };
 
-// One for each transport: each is a file of its own, since each costs half a minute of compilation.
-void over_threads(const outline& o);    ///< and faulty
+// One for each transport, each in a file of its own, since each takes half a minute to compile.
+void over_threads(const outline& o);    ///< with faulty
 void over_processes(const outline& o);  ///< as programs use it
-void over_messages(const outline& o);   ///< processes, and faulty
+void over_messages(const outline& o);   ///< processes, with faulty
 
 }  // namespace soak

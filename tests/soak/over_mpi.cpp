@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The soak under mpiexec, on the ranks that there are; what comes seems late and out of order: mpiexec -n 3 PROGRAM [--seconds 60] [--seed N] | --epoch N.
+// The soak under mpiexec, on all its ranks, with arrivals late and out of order: mpiexec -n 3 PROGRAM [--seconds 60] [--seed N] | --epoch N.
 #include <kolo/mpi/mpi.hpp>
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// Rank 0's word.
+/// The value of rank 0.
 template <class T>
 T agreed(T mine) {
   MPI_Bcast(&mine, sizeof mine, MPI_CHAR, 0, MPI_COMM_WORLD);

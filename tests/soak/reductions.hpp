@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The calls that combine, drawn.
+// Random calls that combine.
 #pragma once
 
 #include "soak/task.hpp"
 
 namespace soak {
 
-/// values of ranks first ... last - 1 at i, combined from the left; floats in double.
+/// The values of ranks first ... last - 1 at i, combined from the left; floats in double.
 template <class T, class Op>
 T straight(const Op& op, std::uint64_t seed, int first, int last, std::size_t i) {
   if constexpr (std::is_same_v<T, float>) {
@@ -20,7 +20,7 @@ T straight(const Op& op, std::uint64_t seed, int first, int last, std::size_t i)
   }
 }
 
-/// What the calls that combine have in common, in memory that lives as long as the task.
+/// The common part of the calls that combine, in memory that exists as long as the task.
 template <class T>
 struct reduction {
   template <class C>
@@ -38,7 +38,7 @@ struct reduction {
   bool is_in_place;
 };
 
-/// Calls make(in, out, algorithm) for the views and the algorithm that were drawn. Only ordinary sums try every algorithm.
+/// Calls make(in, out, algorithm) with the views and the algorithm that were drawn. Only calls on int try every algorithm.
 template <kolo::kind K, class T, class C, class Make>
 void with_choice(C& comm, dice& d, reduction<T>& r, task<C>& t, Make make) {
   const auto both = [&](auto in, auto out, const char* name, auto algorithm) {

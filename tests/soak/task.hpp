@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A call that was drawn: what it is, how it is run, and what is wrong with its result.
+// A call that was drawn: its text, how to run it, and the check of its result.
 #pragma once
 
 #include <kolo/schedule/catalogue.hpp>
@@ -17,12 +17,12 @@ struct task {
   std::string text{};
   std::function<void()> run{};
   std::function<kolo::request<typename C::transport_type>()> start{};
-  std::function<std::string()> check = [] { return std::string{}; };  ///< empty: all is well
-  bool repeatable = true;                                             ///< the input is still there afterwards
-  std::uint64_t digest = 0;  ///< of what must be the same bits on every rank, after `check`
+  std::function<std::string()> check = [] { return std::string{}; };  ///< empty: correct
+  bool repeatable = true;                                             ///< the input is unchanged afterwards
+  std::uint64_t digest = 0;  ///< of the elements that must have the same bits on every rank, after `check`
 };
 
-/// Naming algorithms costs compilation, and what runs them over processes and over threads is the same.
+/// Named algorithms cost compilation, and the code that runs them over processes is that of threads.
 template <class C>
 inline constexpr bool names_algorithms = !std::is_same_v<typename C::transport_type, kolo::shm::transport>;
 
@@ -40,7 +40,7 @@ void with_algorithm(dice& d, const C& comm, F f) {
       });
     };
     each([&](const char*, const auto&) { ++possible; });
-    auto chosen = which % (2 * possible + 1);  // about half of all calls choose themselves
+    auto chosen = which % (2 * possible + 1);  // about half of all calls are automatic
     if (chosen < possible)
       return each([&](const char* name, const auto& family) {
         if (chosen-- == 0) f(name, family);
@@ -64,7 +64,7 @@ bool near(const T& got, const T& wanted, int p) {
   else return std::memcmp(&got, &wanted, sizeof(T)) == 0;
 }
 
-/// Compares with wanted(i), and looks whether anything beside the elements was written.
+/// Compares with wanted(i), and checks that nothing beside the elements was written.
 template <class T, class F>
 std::string compared(tensor<T>& got, int p, F wanted) {
   for (std::size_t i = 0; i < got.size(); ++i)
@@ -72,7 +72,7 @@ std::string compared(tensor<T>& got, int p, F wanted) {
   return got.is_tidy() ? "" : "memory beside the elements was written";
 }
 
-/// Lengths: mostly short, sometimes several pieces, now and then long.
+/// Lengths: mostly short, some of several pieces, few long.
 inline std::size_t some_length(dice& d) {
   const auto which = d.below(20);
   if (which == 0) return 0;

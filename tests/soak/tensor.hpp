@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A tensor whose layout and memory are drawn: side by side, with gaps, in several pieces; ordinary memory, or what peers address.
+// A tensor with a drawn layout and memory: contiguous, with gaps, in several pieces; ordinary memory, or memory that peers address.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -15,7 +15,7 @@ namespace soak {
 enum class layout { contiguous, gaps, pieces };
 inline constexpr const char* layout_names[] = {"contiguous", "with gaps", "in pieces"};
 
-/// n elements and, around and between them, some that nobody may touch.
+/// n elements and, around and between them, some that must not be written.
 template <class T>
 class tensor {
  public:
@@ -33,7 +33,7 @@ class tensor {
 
   T& operator[](std::size_t i) { return memory_[place(i)]; }
 
-  /// f(view): of the type that the layout needs. Pieces with gaps are a bucket.
+  /// The views of the two types of layouts. Pieces with gaps are a bucket.
   std::span<T> span() { return {memory_.data() + shift_, size_}; }
   kolo::bucket<T> bucket() {
     std::vector<std::span<T>> runs;
@@ -43,7 +43,7 @@ class tensor {
 
   bool is_contiguous() const { return how_ == layout::contiguous; }
 
-  /// Whether what lies between the elements still is as it was.
+  /// Whether the memory around the elements is unchanged.
   bool is_tidy() {
     T mark;
     std::memset(static_cast<void*>(&mark), 0xa5, sizeof mark);
@@ -67,7 +67,7 @@ class tensor {
   memory memory_;
 };
 
-/// f(view) with the one of two types that the layout needs.
+/// f(view), with the type of view that the layout needs.
 template <class T, class F>
 auto with_view(tensor<T>& t, F f) {
   return t.is_contiguous() ? f(t.span()) : f(t.bucket());

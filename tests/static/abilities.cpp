@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Each ability of a transport is one concept: an archetype that has all is without exactly that one when its member is not there, or is another.
+// Each ability of a transport is one concept: an archetype that has all abilities lacks exactly one if its member is missing, or has another type.
 #include <kolo/compose/messages.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/simulate/simulated.hpp>
@@ -40,7 +40,7 @@ struct all : all_but_recording {
   struct captured_messages {};
 };
 
-/// Which of the abilities T has: one bit each.
+/// The abilities of T, one bit each.
 template <class T>
 constexpr unsigned abilities_of() {
   unsigned bits = 0, bit = 1;
@@ -151,7 +151,7 @@ static_assert(Identifiable<virtual_time::transport> && SelfClocked<virtual_time:
 static_assert(abilities<ability::flush, ability::heap>::are_met_by<all> &&
               !abilities<ability::flush, ability::heap>::are_met_by<no_heap>);
 
-// So is each member of an executor.
+// The same for each member of an executor.
 struct no_allocate : detail::execute::host_executor {
   static void allocate(std::size_t) = delete;
 };
@@ -159,7 +159,8 @@ struct no_copy : detail::execute::host_executor {
   static void copy(std::byte*, const std::byte*, std::size_t) = delete;
 };
 struct no_combine : detail::execute::host_executor {
-  static void combine(const kernel&, std::byte*, const source*, int, std::size_t) = delete;  // without the ranks
+  static void combine(const kernel&, std::byte*, const source*, int,
+                      std::size_t) = delete;  // without the number of ranks
 };
 struct no_to_wire : detail::execute::host_executor {
   static void to_wire(const kernel&, std::byte*, const std::byte*, std::size_t) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What counts as an algorithm, and which schedule a family gives.
+// Which types are algorithms, and which schedule a family gives.
 #include <kolo/schedule/chain.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/direct.hpp>
@@ -21,7 +21,7 @@ struct options {
 struct misnamed {
   using broadcast = ring::allreduce;
 };
-struct coarser : chain {};  // whatever derives from a family is one
+struct coarser : chain {};  // a type that derives from a family is a family
 struct there_and_back : chain {
   using broadcast = reverse<chain::reduce>;
   using allreduce = sequence<chain::reduce, broadcast>;

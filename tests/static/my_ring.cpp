@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A user's own algorithm is said and proven in a few lines.
+// A user's own algorithm is written and proven in a few lines.
 #include <kolo/schedule/verify.hpp>
 
 struct my_ring {  // pure: rank, size, round -> transfers

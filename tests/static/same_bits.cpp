@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which schedules of the library give the same bits is proven at compile time, for every number of ranks up to 16.
+// The schedules of the library that give the same bits, proven at compile time for every number of ranks up to 16.
 #include <kolo/schedule/binomial.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/rabenseifner.hpp>

@@ -29,7 +29,7 @@ static_assert(is_allgather<neighbour_exchange::allgather>);
 static_assert(is_alltoall<pairwise::alltoall>);
 static_assert(is_alltoall<bruck::alltoall>);
 
-// Nodes of one size, of two, and as they come; inside and between them what one likes.
+// Nodes of one size, of two, and of any; with any algorithms inside and between them.
 using tree = sequence<binomial::reduce, binomial::broadcast>;
 static_assert(is_allreduce<tree>);
 static_assert(verify(two_level<two_shot, ring>::allreduce{{.nodes = {.ranks_per_node = 4}}}, 12));
@@ -45,7 +45,7 @@ static_assert(is_gather<two_level<>::gather> && is_scatter<two_level<>::scatter>
 static_assert(verify(two_level<two_shot, binomial>::reduce{{.nodes = {.ranks_per_node = 3}}, 7}, 9));
 static_assert(verify(two_level<ring, double_tree>::broadcast{{.nodes = {.sizes = {2, 5, 3}}, .lanes = 1}, 4}, 10));
 
-// What may stand in front of an operator that does not commute.
+// Schedules that may be used with an operator that does not commute.
 static_assert(is_ordered<recursive_multiplying::allreduce>() && is_ordered<rabenseifner::allreduce>() &&
               is_ordered<tree>());
 static_assert(is_ordered<two_level<two_shot, recursive_multiplying>::allreduce>() &&
@@ -54,7 +54,7 @@ static_assert(!is_ordered<swing::allreduce>() && !is_ordered<two_level<>::allred
               !is_ordered<two_level<two_shot, ring>::allreduce>());
 static_assert(!is_ordered<recursive_halving::reduce_scatter>() && !is_ordered<pairwise::reduce_scatter>());
 
-// Ranges of peers on smaller circles: 13 differs from 1, 5, 9 in the digit of weight 4.
+// Ranges of peers modulo a smaller number: 13 differs from 1, 5, 9 in the digit of weight 4.
 constexpr peer_range digit{13, 3, 4, 4};
 static_assert(digit.at(0, 32) == 13 && digit.at(1, 32) == 1 && digit.at(2, 32) == 5 && digit.lowest(32) == 1);
 static_assert(digit.index_of(5, 32) == 2 && digit.index_of(9, 32) == nobody && digit.index_of(29, 32) == nobody &&

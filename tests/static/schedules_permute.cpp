@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Permutations in one round are proven at compile time; and what is none is found.
+// Permutations in one round are proven at compile time, and wrong ones are found.
 #include <kolo/schedule/permuted.hpp>
 #include <kolo/schedule/verify.hpp>
 
@@ -17,7 +17,7 @@ static_assert(verify(permuted{[](int r, int p) { return (r + 3) % p; }}, 7));
 static_assert(!supports(permuted{[](int, int) { return 0; }}, 2) &&
               !supports(permuted{[](int r, int) { return r + 1; }}, 2));
 
-/// All ranks want the block of rank 0: each message is received, and yet it is none.
+/// All ranks receive the block of rank 0: each message is received, but this is no permutation.
 struct spread {
   static constexpr auto collective = kind::permutation;
   static constexpr int blocks(int) { return 1; }
@@ -31,7 +31,7 @@ struct spread {
 };
 static_assert(verify(spread{}, 3).what == fault::counted_twice);
 
-/// Goes one further than it says.
+/// Shifts by 2, and declares 1.
 struct further : shifted<2> {
   static constexpr int source(int r, int p) { return mod(r - 1, p); }
 };

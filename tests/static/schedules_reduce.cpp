@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every algorithm that combines and is no scan is proven at compile time, for every number of ranks up to 16.
+// Every algorithm that combines, except scans, is proven at compile time, for every number of ranks up to 16.
 #include <kolo/schedule/binomial.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/direct.hpp>
@@ -24,11 +24,11 @@ static_assert(is_reduce<circulant::reduce>);
 static_assert(is_reduce<one_shot::reduce>);
 static_assert(is_reduce<two_shot::reduce>);
 
-// At another root than 0, in the order of the ranks.
+// A root other than 0, in the order of the ranks.
 static_assert(verify(forwarded<binomial::reduce>{5}, 7));
 static_assert(!supports(forwarded<binomial::reduce>{5}, 5) && supports(forwarded<binomial::reduce>{4}, 5));
 
-// What may stand in front of an operator that does not commute.
+// Schedules that may be used with an operator that does not commute.
 static_assert(is_ordered<recursive_doubling::allreduce>() && is_ordered<one_shot::allreduce>() &&
               is_ordered<two_shot::allreduce>());
 static_assert(is_ordered<binomial::reduce>() && is_ordered<two_shot::reduce>() &&

@@ -34,7 +34,7 @@ static_assert(verify(double_tree::allreduce{}, 7) && verify(circulant_pipelined:
 static_assert(verify(double_tree::broadcast{{.segments = 1}}, 9) &&
               verify(circulant_pipelined::broadcast{{.segments = 1}}, 9));
 
-// At another root than 0, in the order of the ranks.
+// A root other than 0, in the order of the ranks.
 static_assert(verify(forwarded<double_tree::reduce>{5, {}}, 7) && verify(forwarded<chain::reduce>{2, {}}, 3));
 
 static_assert(is_scan<recursive_doubling::scan> && is_exclusive_scan<recursive_doubling::exclusive_scan>);
@@ -42,6 +42,6 @@ static_assert(is_scan<recursive_doubling::scan> && is_exclusive_scan<recursive_d
 static_assert(is_barrier<barrier_of<3>> && is_barrier<barrier_of<4>> && is_barrier<barrier_of<5>>);
 static_assert(!supports(dissemination::barrier{{.radix = 1}}, 4) && !supports(dissemination::barrier{{.radix = 6}}, 4));
 
-// What may stand in front of an operator that does not commute.
+// Schedules that may be used with an operator that does not commute.
 static_assert(is_ordered<double_tree::allreduce>() && is_ordered<double_tree::reduce>() && is_ordered<chain::reduce>());
 static_assert(!is_ordered<circulant_pipelined::reduce>());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catch2, whichever of 2.13 and 3 is installed. Its macros stay on the main thread.
+// Catch2 2.13 or 3, whichever is installed. Its macros are used on the main thread only.
 #pragma once
 
 #if __has_include(<catch2/catch_all.hpp>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// In how many ways ranks can disagree, and what every one of them must be told then; for any communicator that is checked.
+// The ways in which ranks can disagree, and the error that every rank must get; for any checked communicator.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -15,7 +15,8 @@ inline std::string at(const char* words, int line) {
   return std::string{words} + ", at checked_cases.hpp:" + std::to_string(line);
 }
 
-/// Runs f on all ranks but the last, g on the last one; then a barrier, so that everybody hears of it. What each rank is told, twice.
+/// Runs f on all ranks except the last, g on the last one; then a barrier, so that every rank gets the error. Returns the rank's error, and that of a further
+/// call if it differs.
 template <class C, class F, class G>
 std::string told(C& comm, F f, G g) {
   std::string first;
@@ -36,7 +37,7 @@ std::string told(C& comm, F f, G g) {
   return first + ", and then nothing";
 }
 
-/// check(name, told(...), wanted) for each case; a communicator is broken by it, so `with(f)` gives f a new one.
+/// check(name, told(...), wanted) for each case; a case fails its communicator, so `with(f)` gives f a new one.
 template <class With, class Check>
 void every_disagreement(int p, With with, Check check) {
   using kolo::sum;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What tests/run.sh builds and runs for a name: a test, a folder, a room, a header, a file, a mutant, a word in the names of test cases.
+# What tests/run.sh builds and runs for a name: a test, a folder, a folder of include/kolo, a header, a file, a mutant, a word in the names of test cases.
 """Usage: choose.py REPOSITORY BUILD NAME... | choose.py --self-test
 
 Writes lines: "target T" to build, "test NAME" for CTest, "program T FILTER" for a Catch2 program of which only some cases are wanted.
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What tries a header, besides itself, its mutants and the unit test that has its name: tests, for each room of include/kolo. {} is the header's stem.
+# The tests of a header, besides itself, its mutants and the unit test of its name, for each folder ("room") of include/kolo. {} is the header's stem.
 TRIED_BY = {
     "schedule": ["unit.schedule.proof", "unit.schedule.cost.*", "static.schedules_.*"],
     "simulate": ["unit.simulate.*", "laws.simulated"],
@@ -32,7 +32,7 @@ TRIED_BY = {
     "cuda": ["cuda\\.[a-z].*"],
     "adapt": ["train.{}", "collectives.traced"],
 }
-# Headers that are the subject of a test in another room, or with another name.
+# Headers that are the subject of a test in another folder, or with another name.
 SUBJECTS = {
     r"observe/(dump|watchdog)\.hpp": "unit.transport.flight_recorder",
     r"shm/(board_member|region|shm_member)\.hpp": "unit.shm.slot_transport",
@@ -58,7 +58,7 @@ def stem(path):
 
 
 def run_alone(row):
-    """One test: by the program of its file, where there is one."""
+    """One test: by the program of its file, if there is one."""
     name, _, targets = row
     for target in targets:
         if target.startswith("one."):
@@ -74,7 +74,7 @@ def run_together(rows):
 
 
 def patterns_for(header):
-    """header: schedule/ring.hpp. What tries it, besides itself and its mutants: regular expressions of tests' names."""
+    """The tests of a header such as schedule/ring.hpp, besides itself and its mutants: regular expressions of their names."""
     room, *inner = plain(header).split("/")
     said = [f"unit.{room}.{re.escape(part)}" for part in inner]
     said += [pattern.replace("{}", re.escape(stem(header))) for pattern in TRIED_BY.get(room, [])]
@@ -93,7 +93,7 @@ def for_header(header, rows):
 
 
 def for_room(room, headers, rows):
-    """Its folder in tests/unit; a room that has none is tried by what tries its headers."""
+    """Its folder in tests/unit; without one, the tests of its headers."""
     here = [row for row in rows if row[0].startswith(f"unit.{room}.")]
     if here:
         return run_together(here)
@@ -193,8 +193,8 @@ def main(words):
         lines = choose(name, repository, rows)
         if not lines:
             near = sorted({r[0].split(".")[0] for r in rows})
-            print(f"nothing is called {name}: not a test, a folder ({', '.join(near)}), a room, a header, a file, a mutant, nor a word of a test case's name",
-                  file=sys.stderr)
+            print(f"nothing is called {name}: not a test, a folder ({', '.join(near)}), a folder of include/kolo, a header, a file, a mutant, "
+                  "nor a word of a test case's name", file=sys.stderr)
             return 2
         said += lines
     print("\n".join(dict.fromkeys(said)))

@@ -3,8 +3,8 @@
 # Makes one translation unit of several test files: the headers are parsed, and templates instantiated, once for all of them.
 """Usage: combine.py [--main] OUTPUT SOURCE...
 
-What a file has before its first declaration (comments, #include) comes first, for all files. The rest of each file stands in a
-namespace of its own, so names of two files do not meet; messages of the compiler name the lines of the files themselves.
+What a file has before its first declaration (comments, #include) comes first, for all files. The rest of each file is in a
+namespace of its own, so names of two files do not collide; messages of the compiler refer to the lines of the files themselves.
 A file that specialises a template of the library, or replaces operator new, cannot be combined.
 
 --main: each file ends with a main(); the program runs the one whose file its first argument names.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def split(lines):
-    """How many lines come before the first declaration."""
+    """The number of lines before the first declaration."""
     for i, line in enumerate(lines):
         text = line.strip()
         if text and not text.startswith(("//", "#")):
@@ -34,7 +34,7 @@ def combine(sources, with_main):
             calls.append((name, f"in_{name}::main({'' if plain else 'count - 1, words + 1'})"))
             if lines[-1] != "}":
                 sys.exit(f"{path} does not end with its main()")
-            lines[-1] = "return 0; }"  # which goes without saying in a main() only
+            lines[-1] = "return 0; }"  # implicit in a main() only
         heads += [f'#line 1 "{path}"', *lines[:first]]
         bodies += [f"namespace in_{name} {{", f'#line {first + 1} "{path}"', *lines[first:], f"}}  // namespace in_{name}"]
     if with_main:

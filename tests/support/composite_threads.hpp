@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads with a communicator over two wires: messages, and slots.
+// Ranks as threads with a communicator over two transports: messages, and slots.
 #pragma once
 
 #include <kolo/compose/composite.hpp>

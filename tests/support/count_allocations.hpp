@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Counts what a thread allocates, by replacing the operators new and delete: for one source file of a program.
+// Counts the allocations of a thread, by replacing the operators new and delete: for one source file of a program.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace {
 thread_local long allocations = 0;
-thread_local long fails = 0;  // the allocation of this number
+thread_local long fails = 0;  // the number of the allocation that fails
 [[gnu::noinline]] void* try_to_allocate(std::size_t bytes, std::size_t alignment) noexcept {
   if (++allocations == fails) return nullptr;
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory of ranks at some use of which something happens: its rank dies, or is told that there is no more.
+// Memory of ranks that calls a function at some use: its rank dies, or runs out of memory.
 #pragma once
 
 #include <signal.h>
@@ -18,8 +18,7 @@ namespace testing {
   for (;;) ::pause();
 }
 
-/// Calls Ends at the use before which the thread has set `uses_left` to 1; -1: never. Counts the regions that were
-/// reserved and not given back, by this process.
+/// Calls Ends at use `uses_left` of this thread, from when it is set; -1: never. Counts the regions that this process has reserved and not given back.
 template <class Memory, void (*Ends)()>
 struct ending_memory : Memory {
   static inline thread_local int uses_left = -1;

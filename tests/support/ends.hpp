@@ -18,7 +18,7 @@ std::string end_of(F call) {
     return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
   }
 }
-/// The error's own words; empty if there is none.
+/// The error's message; empty if there is none.
 template <class F>
 std::string words_of(F call) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads that send messages: what runs over MPI, tried without it.
+// Ranks as threads that send messages: tests without MPI what runs over MPI.
 #pragma once
 
 #include <kolo/compose/messages.hpp>
@@ -41,7 +41,7 @@ void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
 
 }  // namespace testing
 
-// Its engine is compiled once, in engines.cpp, as those of kolo::compiled.
+// Its engine is compiled once, in engines.cpp, like those of kolo::compiled.
 #ifdef KOLO_COMPILED
 #ifndef KOLO_TEST_ENGINE
 #define KOLO_TEST_ENGINE extern template

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Linked into a program over MPICH: who finds nothing to do lets others have its core. MPICH 4.0 over UCX has no setting for it, and spins.
+// Linked into a program over MPICH: an idle rank yields its core. MPICH 4.0 over UCX has no setting for it, and spins.
 #include <dlfcn.h>
 #include <sched.h>
 

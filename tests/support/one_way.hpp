@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pieces that go one way through one slot: what is stored past the caches is counted, and what a reader sees is looked at.
-// A program that includes it includes it first: what the intrinsics are called is a macro here.
+// One-way pieces through one slot: stores past the caches are counted, and what a reader sees is checked.
+// To be included first, since it redefines intrinsics.
 #pragma once
 
-/// Stores past the caches that no fence has ordered yet, and all of them.
+/// Stores past the caches: those that no fence has ordered yet, and all.
 inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 
 #if defined(__SSE2__)
@@ -25,7 +25,7 @@ inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 
 #include "support/refers_to_nothing.hpp"
 
-/// Binds this thread to the n-th of the processors on which it may run, counted around the end.
+/// Binds this thread to the n-th of the processors on which it may run, modulo their number.
 inline void run_on_processor(int n) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -39,7 +39,7 @@ inline void run_on_processor(int n) {
   }
 }
 
-/// Is every store past the caches ordered when a piece of `bytes` has been copied into its slot? Holds or fails on every processor alike.
+/// Is every store past the caches ordered when a piece of `bytes` has been copied into its slot? The answer is the same on every processor.
 inline bool leaves_in_order(std::size_t bytes) {
   const std::vector<std::byte> from(bytes, std::byte{1});
   std::vector<std::byte> slot(bytes);
@@ -47,11 +47,10 @@ inline bool leaves_in_order(std::size_t bytes) {
   return unordered_stores == 0 && slot == from;
 }
 
-/// Does the reader who has seen the number of a piece see all of its `bytes`, every time? It begins with those that were written last, and runs
-/// beside the writer, if it may: on the writer's own processor nothing could be seen too early, and
-/// between the two threads of one core hardly.
+/// Does a reader that has seen the number of a piece always see all of its `bytes`? It begins with those that were written last, and runs on another processor
+/// than the writer, if there is one: on the writer's own nothing can be seen too early, and between two threads of one core rarely.
 inline bool arrives_whole(std::size_t bytes, int times) {
-  constexpr std::size_t head = 32;  // as a slot has it: the payload begins within a line
+  constexpr std::size_t head = 32;  // as in a slot: the payload begins within a line
   std::vector<std::byte> slot(head + bytes), from(bytes);
   alignas(128) std::atomic<int> sent{0};
   alignas(128) std::atomic<int> released{0};
@@ -82,8 +81,8 @@ inline bool arrives_whole(std::size_t bytes, int times) {
   return is_whole;
 }
 
-/// Do two ranks that exchange `bytes` through their slots get them, and do they write them past the caches just where these do not hold what goes and
-/// what comes? True as well where such stores are not to be had.
+/// Do two ranks that exchange `bytes` through their slots get them, and bypass the caches exactly if these do not hold both what is sent and what is received?
+/// Also true if there are no such stores.
 inline bool goes_past_caches_that_do_not_hold_it(std::size_t bytes) {
   std::atomic<bool> is_right{true};
   kolo::threads::run(2, [&](auto& host) {

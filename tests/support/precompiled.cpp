@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Holds nothing: the file for whose sake Catch2 is precompiled, once for all tests.
+// Empty: Catch2 is precompiled with this file, once for all tests.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A transport of threads through whose slots all goes that moves.
+// A transport of threads that moves all data through its slots.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -8,7 +8,7 @@
 
 #include <utility>
 
-/// A peer is referred to nothing. It counts its pieces, and those of them that lie in spare buffers.
+/// Gives peers no references to memory. Counts its pieces, and those of them in spare buffers.
 struct refers_to_nothing : kolo::threads::transport {
   using kolo::threads::transport::slot_transport;
   explicit refers_to_nothing(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}

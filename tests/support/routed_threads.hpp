@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads on nodes: neighbours share slots, the others send messages. What runs over MPI and shared memory, tried without both.
+// Ranks as threads on nodes: neighbours share slots, the others send messages. Tests without MPI and shared memory what runs over both.
 #pragma once
 
 #include <kolo/compose/routed.hpp>
@@ -19,9 +19,7 @@ namespace testing {
 using routed_transport = kolo::routed<kolo::threads::transport, message_transport>;
 using routed_communicator = kolo::communicator<routed_transport>;
 
-/// As kolo::threads::run, with as many ranks as `nodes` has numbers: rank r is on node nodes[r]. f begins when all ranks have their communicators: to
-/// make one takes messages, which a failure of a rank that is ahead would end.
-/// A near wire on which a rank may refuse to split: its neighbours wait for it.
+/// A transport within nodes on which a rank may refuse to split: its neighbours wait for it.
 struct near_that_refuses : kolo::threads::transport {
   using Base = kolo::threads::transport;
   using Base::Base;
@@ -33,7 +31,7 @@ struct near_that_refuses : kolo::threads::transport {
   inline static thread_local bool refuses = false;
 };
 
-/// What the first neighbour of a rank that refuses says: the last rank, in the numbers of all.
+/// Rank 2 refuses to split. Returns rank 1's error: the operation, its rank and its peer.
 template <class Run>
 std::string refused_split(Run run) {
   std::string said;
@@ -53,6 +51,8 @@ std::string refused_split(Run run) {
   return said;
 }
 
+/// As kolo::threads::run, with as many ranks as `nodes` has numbers: rank r is on node nodes[r]. f begins when all ranks have their communicators: making
+/// one takes messages, which a failure of a rank that is ahead would end.
 template <class Near = kolo::threads::transport, class F>
 void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads::options& o = {}) {
   const auto size = static_cast<int>(nodes.size());
@@ -90,7 +90,7 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
   kolo::detail::launch::rethrow_cause(thrown);
 }
 
-/// Three on each node; or by turns on two nodes, so that ranks are not numbered node by node; or all on one.
+/// Three on each node; on two nodes in turn, so that ranks are not numbered node by node; all on one.
 inline std::vector<int> in_threes(int p) {
   std::vector<int> nodes;
   for (int r = 0; r < p; ++r) nodes.push_back(r / 3);

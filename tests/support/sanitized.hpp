@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Says where every access takes many times as long, so that a test may do less of the same: a compiler's sanitizer is on.
+// Whether a compiler's sanitizer is on: then every access takes many times as long, and a test may do less.
 #pragma once
 
-#if defined(__SANITIZE_THREAD__)  // gcc's words
+#if defined(__SANITIZE_THREAD__)  // gcc's macros
 #define KOLO_THREAD_SANITIZED 1
 #elif defined(__SANITIZE_ADDRESS__)
 #define KOLO_SANITIZED 1
@@ -23,7 +23,7 @@ inline constexpr bool is_sanitized = true;
 #else
 inline constexpr bool is_sanitized = false;
 #endif
-/// It sees nothing of what happens between processes.
+/// The thread sanitizer does not see what happens between processes.
 #ifdef KOLO_THREAD_SANITIZED
 inline constexpr bool is_thread_sanitized = true;
 #else

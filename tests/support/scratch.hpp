@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A directory for files of a test, which nobody had before, and which goes with all that is in it.
+// A new directory for files of a test, which is removed with its contents.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A wire between two network namespaces that takes its time, where the kernel has no netem: every packet passes through this process.
+# A slow wire between two network namespaces, for kernels without netem: every packet passes through this process.
 """Usage: slow_wire.py NAMESPACE NAMESPACE DELAY RATE     seconds one way; bits a second, 100mbit say. Says `up`, and runs until it is killed."""
 import ctypes
 import fcntl
@@ -17,7 +17,7 @@ UNITS = {"": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
 def end(namespace, address):
-    """The device `wire` there, as a file of this process."""
+    """Makes the device `wire` in the namespace, as a file of this process."""
     with open(f"/run/netns/{namespace}") as there:
         if ctypes.CDLL(None, use_errno=True).setns(there.fileno(), CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), "no such namespace")

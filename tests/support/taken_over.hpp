@@ -9,7 +9,7 @@
 #include <atomic>
 #include <thread>
 
-/// Under way until it has been driven once; which lasts until another thread has begun to take it over.
+/// Pending until it has been driven once, which lasts until another thread has begun to take it over.
 class slow_client : public kolo::detail::transport::progress_client {
  public:
   slow_client() : progress_client{[](progress_client& d) noexcept { return static_cast<slow_client&>(d).work(); }} {}
@@ -21,14 +21,14 @@ class slow_client : public kolo::detail::transport::progress_client {
   kolo::detail::transport::progress work() noexcept {
     has_progressed = true;
     while (!is_wanted) ::sched_yield();
-    for (int i = 0; i < 50; ++i) ::sched_yield();  // the other one comes as far as it may
+    for (int i = 0; i < 50; ++i) ::sched_yield();  // the other thread proceeds as far as it can
     ends();
     has_ended = true;
     return kolo::detail::transport::progress::moved;
   }
 };
 
-/// Does the thread that takes it over find it as the one that drives it has left it, each time?
+/// Does the thread that takes over always find the state that the driving thread has left?
 inline bool is_taken_over_between(int times) {
   for (int i = 0; i < times; ++i) {
     slow_client one;

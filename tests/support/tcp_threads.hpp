@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads that meet over TCP on this host: the transport of examples/own_transport.
+// Ranks as threads, connected over TCP on this host: the transport of examples/own_transport.
 #pragma once
 
 #include <kolo/impl/engine.hpp>

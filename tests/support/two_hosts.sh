@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Two "hosts" on one machine: two network namespaces joined by a slow wire, 10.77.0.1 and 10.77.0.2. To be sourced.
-# `make_two_hosts` makes them, or says why that cannot be and ends with status 77; `on_host 1 COMMAND...` runs there.
-# When the shell ends all that runs on them is killed, and they are gone. RATE=1gbit is what the wire carries; DELAY=0.05: each way takes so many seconds.
+# `make_two_hosts` makes them, or prints why it cannot and exits with status 77; `on_host 1 COMMAND...` runs there.
+# When the shell ends, all processes on them are killed, and they are removed. RATE=1gbit is the rate of the wire; DELAY=0.05: its seconds in each direction.
 not_run() { echo "not run: $1"; exit 77; }
 
 hosts=kolo$$
 remove_two_hosts() {
-  trap '' INT TERM HUP  # timeout sends two
+  trap '' INT TERM HUP  # timeout sends two of them
   local host processes
   for host in 1 2; do
     processes=$(ip netns pids "$hosts.$host" 2> /dev/null || true)
@@ -41,7 +41,7 @@ make_two_hosts() {
     why=$(tc -n "$hosts.$host" qdisc add dev wire root tbf rate "${RATE:-1gbit}" burst 128kb latency 50ms 2>&1) ||
       not_run "this system shapes no wire: $(head -n 1 <<< "$why")"
   done
-  for host in 1 2; do  # the kernel says a little later that it is up
+  for host in 1 2; do  # the kernel reports a little later that it is up
     for _ in $(seq 1000); do ip -n "$hosts.$host" link show wire | grep -q 'state UP' && break; sleep 0.01; done
   done
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A communicator as CCCL's algorithms want it, called as they call it; and their concept, where those headers are.
+// A communicator with the interface of CCCL's algorithms, called as they call it; and their concept, if those headers are installed.
 #include <kolo/adapt/cccl.hpp>
 
 #include <functional>
@@ -34,7 +34,7 @@ static_assert(cuda::experimental::__has_all_reduce<as_cccl_wants_it> &&
 
 }  // namespace
 
-TEST_CASE("cccl: what is said under a guard goes on together, in whatever order peers say it") {
+TEST_CASE("cccl: messages under one guard proceed together, in any order on the peers") {
   for (const int p : {1, 2, 3, 4})
     CHECK(on_threads(p, [](auto& comm) -> std::string {
             const kolo::cccl_communicator c{comm};
@@ -81,7 +81,7 @@ TEST_CASE("cccl: collectives, several under one guard") {
           }) == all_say(p, ""));
 }
 
-TEST_CASE("cccl: what a guard does not take is refused before anybody waits") {
+TEST_CASE("cccl: a message to the own rank, or a collective beside messages, is refused before any rank waits") {
   CHECK(on_threads(2, [](auto& comm) -> std::string {
           const kolo::cccl_communicator c{comm};
           const int me = c.rank(), mine = me;
@@ -96,7 +96,7 @@ TEST_CASE("cccl: what a guard does not take is refused before anybody waits") {
           if (words.find("under a guard of its own") == std::string::npos) return "both under one guard: " + words;
           c.recv(guard, &other, 1, 1 - me, no_stream{});
           guard.wait();
-          c.all_reduce(guard, &mine, &sum, 1, std::plus<>{}, no_stream{});  // it is as good as new
+          c.all_reduce(guard, &mine, &sum, 1, std::plus<>{}, no_stream{});  // the guard can be used again
           guard.wait();
           return other == 1 - me && sum == 1 ? "" : "another one's number";
         }) == all_say(2, ""));

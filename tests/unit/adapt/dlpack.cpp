@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensors of other frameworks come in as views and go out as tensors, with the elements where they were.
+// Tensors of other frameworks become views, and ranges become tensors, with the elements in place.
 #include <kolo/adapt/dlpack.hpp>
 #include <kolo/view/device.hpp>
 
@@ -16,7 +16,7 @@ using namespace kolo;
 
 namespace {
 
-/// What a framework hands over: 24 floats, element i of which is i.
+/// A tensor of another framework: 24 floats, element i of which is i.
 struct foreign {
   std::vector<float> elements = std::vector<float>(24);
   std::vector<std::int64_t> shape, strides;
@@ -57,7 +57,7 @@ std::string refused(const DLTensor& tensor) {
 
 }  // namespace
 
-TEST_CASE("the elements of a DLPack tensor come in the order of its indices", "[dlpack]") {
+TEST_CASE("the elements of a DLPack tensor are in the order of its indices", "[dlpack]") {
   const foreign dense{{2, 3, 4}};
   CHECK(from_dlpack<float>(dense.tensor).run(0).size() == 24);
   CHECK(all(from_dlpack<float>(dense.tensor)) == dense.elements);
@@ -68,7 +68,7 @@ TEST_CASE("the elements of a DLPack tensor come in the order of its indices", "[
   CHECK(all(from_dlpack<float>(foreign{{1, 1, 1, 1, 1, 1, 2, 2}}.tensor)) == std::vector<float>{0, 1, 2, 3});
 }
 
-TEST_CASE("what is not what was asked for is refused in a sentence", "[dlpack]") {
+TEST_CASE("a DLPack tensor that differs from the request is refused with a reason", "[dlpack]") {
   foreign f{{2, 3}};
   f.tensor.device.device_type = kDLCUDA;
   CHECK(refused(f.tensor).find("lies on a device of type 2") != std::string::npos);
@@ -84,7 +84,7 @@ TEST_CASE("what is not what was asked for is refused in a sentence", "[dlpack]")
   CHECK(refused(foreign{{2}, {}, 2}.tensor).find("does not suit its elements") != std::string::npos);
 }
 
-TEST_CASE("a DLPack tensor whose elements are one in memory can be read, and not be written", "[dlpack]") {
+TEST_CASE("a DLPack tensor whose elements share memory can be read, but not written", "[dlpack]") {
   const foreign expanded{{3, 2}, {0, 1}};
   CHECK(all(from_dlpack<const float>(expanded.tensor)) == std::vector<float>{0, 1, 0, 1, 0, 1});
   CHECK(refused<const float>(expanded.tensor) == "taken");
@@ -93,7 +93,7 @@ TEST_CASE("a DLPack tensor whose elements are one in memory can be read, and not
   CHECK(refused(foreign{{3, 0}, {0, 1}}.tensor) == "taken");
 }
 
-TEST_CASE("a vector goes out as a tensor, and lives until that is deleted", "[dlpack]") {
+TEST_CASE("a vector moves into a DLPack tensor, which owns it until it is deleted", "[dlpack]") {
   auto alive = std::make_shared<int>(0);
   struct holder : std::vector<float> {
     std::shared_ptr<int> held;
@@ -114,7 +114,7 @@ TEST_CASE("a vector goes out as a tensor, and lives until that is deleted", "[dl
   CHECK_THROWS_AS(to_dlpack(std::vector<float>{}, {std::int64_t{1} << 32, std::int64_t{1} << 32}), error);
 }
 
-TEST_CASE("element types and places keep their meaning on the way out", "[dlpack]") {
+TEST_CASE("element types and devices are kept in a DLPack tensor", "[dlpack]") {
   std::vector<std::uint16_t> bytes(4);
   CHECK(is_type(to_dlpack(std::span{bytes})->dl_tensor.dtype, {kDLUInt, 16, 1}));
   std::vector<bfloat16> narrow(4);

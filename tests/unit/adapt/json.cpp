@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables and networks survive the way through JSON, and what is wrong with a file is said in a sentence.
+// Tables and networks are equal after writing to JSON and reading, and an error in a file is reported.
 #include <kolo/adapt/json.hpp>
 
 #include "support/catch.hpp"
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What is said about this text; "nothing" where it is read.
+/// The error about this text; "nothing" if it is read.
 template <class T>
 std::string said(const char* text) {
   try {
@@ -24,7 +24,7 @@ std::string said(const char* text) {
   return "nothing";
 }
 
-/// Every number is another one.
+/// Its numbers are distinct.
 simulate::described_network network_of_many_numbers() {
   return {{.latency = 0.1,
            .overhead = 1.0 / 3,
@@ -41,7 +41,7 @@ simulate::described_network network_of_many_numbers() {
 
 }  // namespace
 
-TEST_CASE("a network is the same after it was written and read") {
+TEST_CASE("a network is equal after writing and reading") {
   const auto n = network_of_many_numbers();
   const auto back = json::parse(json(n).dump()).get<simulate::described_network>();
   const simulate::network a = n, b = back;
@@ -57,14 +57,14 @@ TEST_CASE("a network is the same after it was written and read") {
   CHECK(json(n.numbers).get<simulate::network>().cards_per_node == 11);
 }
 
-TEST_CASE("what a network does not name is as it is without") {
+TEST_CASE("fields that a network omits have their default values") {
   CHECK(json(json::parse(R"({"origin": "a guess"})").get<simulate::network>()) == json(simulate::network{}));
   const auto n = json::parse(R"({"latency": 1, "inside": {"gap": 2}})").get<simulate::network>();
   CHECK((n.latency == 1 && n.overhead == simulate::network{}.overhead && n.inside.gap == 2));
   CHECK((n.inside.latency == simulate::link{}.latency && n.ranks_per_node == 0 && n.stragglers.empty()));
 }
 
-TEST_CASE("what is wrong with a network is said") {
+TEST_CASE("an error in a network is reported") {
   using simulate::network, simulate::described_network;
   CHECK(said<network>(R"({"latncy": 1})") ==
         "kolo: a network has no \"latncy\"; it has latency, overhead, gap, seconds_per_byte, seconds_per_byte_reduced, "
@@ -86,7 +86,7 @@ TEST_CASE("what is wrong with a network is said") {
         "kolo: a straggler has no \"factors\"; it has rank, factor");
 }
 
-TEST_CASE("what is wrong with a file is said with its name") {
+TEST_CASE("an error in a file is reported with the file's name") {
   const auto read = [](const std::string& path) -> std::string {
     try {
       (void)simulate::read_network(path);
@@ -107,7 +107,7 @@ TEST_CASE("what is wrong with a file is said with its name") {
   std::remove(path.c_str());
 }
 
-TEST_CASE("a table is the same after it was written and read") {
+TEST_CASE("a table is equal after writing and reading") {
   tuning t;
   t.rows[0] = {.ranks = 2, .runs_as = pattern::rounds, .round = 0.1, .message = 0.2};
   t.rows[0].bytes = {1, 2, 3, 4, 5, 6};
@@ -127,7 +127,7 @@ TEST_CASE("a table is the same after it was written and read") {
   CHECK((back.rows[2].ranks == 0 && back.copied == t.copied && back.noticed == 1e-7));
 }
 
-TEST_CASE("what is wrong with a table is said") {
+TEST_CASE("an error in a table is reported") {
   CHECK(said<tuning>(R"({"rows": [{"ranks": 2, "runs_as": "circles"}]})") ==
         "kolo: a table has no rows for \"circles\"; rounds, one_way, exchange and there_and_back are possible");
   auto many = json{{"rows", json::array()}};
@@ -168,7 +168,7 @@ TEST_CASE("what is wrong with a table is said") {
   CHECK(said<tuning>(R"({"rows": [], "noticed": null})") == "kolo: a table's \"noticed\" is a number, not null");
 }
 
-TEST_CASE("what a row of a table called turn is read as duplex, unless it says that as well") {
+TEST_CASE("the field turn of a row of a table is read as duplex, unless duplex is given too") {
   const auto duplex = [](const char* row) {
     return json::parse(std::string{R"({"origin": "by hand", "rows": [{"ranks": 2, "runs_as": "rounds", )"} + row +
                        "}]}")

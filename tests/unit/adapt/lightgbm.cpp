@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// LightGBM's two functions, called as LightGBM calls them, with a reducer of our own.
+// LightGBM's two functions, called as LightGBM calls them, with a reducer of the test.
 #include <kolo/adapt/lightgbm.hpp>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using reducer = void (*)(const char*, char*, int, length);
 using reduce_scatter = void (*)(char*, length, int, const length*, const length*, int, char*, length, const reducer&);
 using allgather = void (*)(char*, length, const length*, const length*, int, char*, length);
 
-/// An entry of a histogram: two doubles. LightGBM hands over their bytes.
+/// An entry of a histogram: two doubles, of which LightGBM passes the bytes.
 struct entry {
   double gradient, hessian;
 };
@@ -33,7 +33,7 @@ void add(const char* in, char* inout, int size, length bytes) {
   }
 }
 
-/// Blocks of so many elements of so many bytes, one after the other.
+/// Adjacent blocks of `counts` elements of `size` bytes.
 struct blocks {
   std::vector<length> first{}, bytes{};
   length all = 0;
@@ -61,8 +61,8 @@ void gather(Comm&, char* in, length own, const blocks& b, char* out) {
                                                                          static_cast<int>(b.bytes.size()), out, b.all);
 }
 
-/// Reduces blocks of `counts` entries, and gathers them again: the whole sum on every rank. `first`: the own block lies where LightGBM's allreduce leaves it,
-/// at the beginning of the output, and not apart.
+/// Reduces blocks of `counts` entries and gathers them again: the whole sum on every rank. If `first`, the own block is at the beginning of the output, where
+/// LightGBM's allreduce leaves it, and not apart.
 template <class Comm>
 std::string allreduce(Comm& comm, const std::vector<int>& counts, bool first) {
   const kolo::lightgbm_network network{comm};
@@ -85,7 +85,7 @@ std::vector<std::string> nothing(int p) { return std::vector<std::string>(static
 
 }  // namespace
 
-TEST_CASE("equal and ragged blocks, one of them empty, come back as one sum") {
+TEST_CASE("equal and ragged blocks, one of them empty, are summed") {
   for (const bool first : {false, true})
     for (const int unit : {1, 700}) {
       const auto with = [&](std::vector<int> counts) {
@@ -101,7 +101,7 @@ TEST_CASE("equal and ragged blocks, one of them empty, come back as one sum") {
     }
 }
 
-TEST_CASE("what LightGBM may not hand over, and where nobody is bound") {
+TEST_CASE("LightGBM: invalid blocks are refused, and calls without a lightgbm_network, or a second one") {
   const auto said = on_threads(1, [](auto& comm) {
     using network_type = kolo::lightgbm_network<std::remove_reference_t<decltype(comm)>>;
     std::vector<entry> x(4), y(4);
@@ -128,7 +128,7 @@ TEST_CASE("a rank that dies is named to LightGBM's caller") {
       const auto begin = std::chrono::steady_clock::now();
       const auto words = words_of([&] { allreduce(comm, {2, 3, 4}, true); });
       const bool soon =
-          std::chrono::steady_clock::now() - begin < std::chrono::seconds{30};  // a tenth of one, if alone
+          std::chrono::steady_clock::now() - begin < std::chrono::seconds{30};  // a tenth of one, if nothing else runs
       if (!words.empty()) return words + (soon ? "" : ", late");
     }
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Graphs and schedules survive the way through JSON; what is exported does what the schedule does, when it is played.
+// Graphs and schedules are equal after writing to JSON and reading; exported schedules, when executed, do what the schedule does.
 #include <kolo/adapt/schedule_export.hpp>
 #include <kolo/adapt/schedule_json.hpp>
 #include <kolo/schedule/synthesize.hpp>
@@ -40,14 +40,14 @@ std::string said(const json& j) {
 }
 bool holds(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
 
-/// A plan of MSCCL++ with numbers in place of chunks: whoever can go on does, until nobody can.
+/// Executes a plan of MSCCL++ with numbers in place of chunks: each rank that can proceed does, until none can.
 class player {
  public:
   player(const json& plan, const std::vector<std::vector<double>>& at_first)
       : plan_(plan), data_{at_first}, done_(at_first.size()) {
     for (const auto& gpu : plan["gpus"]) scratch_.emplace_back(gpu["scratch_chunks"].get<std::size_t>());
   }
-  /// Empty where some rank waits for ever.
+  /// Empty if a rank waits for ever.
   std::vector<std::vector<double>> run() {
     for (bool moves = true; moves;) {
       moves = false;
@@ -150,7 +150,7 @@ std::vector<trace_node> nodes_of(const std::string& trace) {
 
 }  // namespace
 
-TEST_CASE("a graph is the same after it was written and read, and what is wrong is said") {
+TEST_CASE("a graph is equal after writing and reading, and an error is reported") {
   const graph g = uneven();
   const auto back = json::parse(json(g).dump()).get<graph>();
   CHECK((back.ranks() == 6 && back.edges().size() == g.edges().size() && json(back) == json(g)));
@@ -168,7 +168,7 @@ TEST_CASE("a graph is the same after it was written and read, and what is wrong 
   CHECK(holds(said<graph>({{"ranks", 2147483647}, {"switches", 2147483647}, {"links", json::array()}}), "2^29 ranks"));
 }
 
-TEST_CASE("a schedule is the same after it was written and read, and is proven when it is read") {
+TEST_CASE("a schedule is equal after writing and reading, and is proven when it is read") {
   const auto mine = kolo::synthesize(kind::allreduce, uneven(), 1 << 16);
   CHECK(json::parse(json(mine).dump()).get<kolo::schedule_table>() == mine.table());
   const testing::scratch_directory scratch;
@@ -194,7 +194,7 @@ TEST_CASE("a schedule is the same after it was written and read, and is proven w
   CHECK(holds(said<kolo::schedule_table>(j), "no collective called"));
 }
 
-TEST_CASE("a plan for MSCCL++ does, when it is played, what the schedule does") {
+TEST_CASE("a plan for MSCCL++, when executed, does what the schedule does") {
   for (const kind k : {kind::allreduce, kind::reduce_scatter, kind::allgather, kind::broadcast}) {
     const auto mine = kolo::synthesize(k, uneven(), 1 << 16, k == kind::broadcast ? 4 : 0);
     const int p = 6, blocks = mine.table().blocks, each = blocks / p;
@@ -223,7 +223,7 @@ TEST_CASE("a plan for MSCCL++ does, when it is played, what the schedule does") 
   CHECK_THROWS_AS(kolo::mscclpp_plan(kolo::synthesize(kind::reduce, uneven(), 1 << 16), "x"), std::invalid_argument);
 }
 
-TEST_CASE("a Chakra trace has each message at both ends, and nothing begins before what it needs has come") {
+TEST_CASE("a Chakra trace has each message at both ends, and nothing begins before the data it needs is there") {
   const auto mine = kolo::synthesize(kind::allreduce, uneven(), 1 << 16);
   constexpr std::size_t bytes = 1000;
   std::map<std::uint64_t, std::vector<std::uint64_t>> sent, received;  // by tag: from, to, bytes
@@ -252,7 +252,7 @@ TEST_CASE("a Chakra trace has each message at both ends, and nothing begins befo
   CHECK((sent == received && sent.size() == mine.table().messages.size()));
 }
 
-TEST_CASE("the source of a schedule is C++ wherever it is written: no digits are grouped") {
+TEST_CASE("the source of a schedule is C++ in every locale: no digits are grouped") {
   struct grouped : std::numpunct<char> {
     char do_thousands_sep() const override { return ','; }
     std::string do_grouping() const override { return "\1"; }
@@ -265,7 +265,7 @@ TEST_CASE("the source of a schedule is C++ wherever it is written: no digits are
   CHECK(here == text);
 }
 
-TEST_CASE("the source of a schedule names what it is") {
+TEST_CASE("the source of a schedule contains its collective, ranks and root") {
   const auto text = kolo::as_source(kolo::synthesize(kind::broadcast, uneven(), 1 << 16, 2), "from_two");
   for (const char* part : {"struct from_two {", "kolo::kind::broadcast", "p == 6 && root == 2", "int root = 2;"})
     CHECK(holds(text, part));

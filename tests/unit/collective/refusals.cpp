@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bad arguments on one rank: an exception with a sentence there, news of it on the others, and a communicator that says so from then on.
+// Invalid arguments on one rank: an error with a message there, a failure on the others, and a communicator that reports it from then on.
 #include <kolo/scaled.hpp>
 
 #include "processes/what_ranks_say.hpp"
@@ -32,7 +32,7 @@ void expect_refused(Bad bad) {
   for (const int p : {2, 3}) CHECK(refusal(p, barrier, bad) == refused(p));
 }
 
-/// One rank alone refuses, and can go on: there is nobody to tell.
+/// The message of a refusal by a single rank, which can go on: it has no peers.
 template <class Bad>
 std::string sentence(Bad bad) {
   return on_threads(1, [&](auto& comm) {
@@ -44,7 +44,7 @@ std::string sentence(Bad bad) {
 
 std::vector<int> vector_of(std::size_t n) { return std::vector<int>(n); }
 
-/// For two ranks and more alone, as schedules may be; of a shape that is known at run time only.
+/// Supports two ranks and more; its shape is known at run time only.
 struct not_for_one {
   static constexpr auto collective = kolo::kind::allreduce;
   int vectors = 1;
@@ -69,7 +69,7 @@ struct shaped {
 }  // namespace
 
 namespace {
-/// Says that it has ten elements, and shows five.
+/// Has ten elements by its size, and gives five.
 struct gap {
   using element_type = int;
   std::span<int> data_of;
@@ -78,20 +78,20 @@ struct gap {
 };
 }  // namespace
 
-TEST_CASE("a view that ends too early") {
+TEST_CASE("a view that ends too early is refused") {
   for (const int p : {1, 2, 3}) {
     const auto ends = on_threads(p, [](auto& comm) {
       auto x = vector_of(10);
       return end_of([&] { kolo::allreduce(comm, gap{x}, kolo::sum); });
     });
     const auto is = [](const char* what) { return [what](const std::string& end) { return end.starts_with(what); }; };
-    CHECK(
-        std::any_of(ends.begin(), ends.end(), is("invalid argument")));  // the others may hear of it before they begin
+    CHECK(std::any_of(ends.begin(), ends.end(),
+                      is("invalid argument")));  // the others may get the failure before they begin
     CHECK(std::none_of(ends.begin(), ends.end(), is("fine")));
   }
 }
 
-TEST_CASE("negative counts") {
+TEST_CASE("negative counts are refused") {
   expect_refused([](auto& comm) {
     std::vector<int> counts(static_cast<std::size_t>(comm.size()), -1);
     auto in = vector_of(1), out = vector_of(1);
@@ -99,7 +99,7 @@ TEST_CASE("negative counts") {
   });
 }
 
-TEST_CASE("views of different lengths") {
+TEST_CASE("views of different lengths are refused") {
   expect_refused([](auto& comm) {
     auto in = vector_of(3), out = vector_of(4);
     kolo::allreduce(comm, in, out, kolo::sum);
@@ -134,12 +134,12 @@ TEST_CASE("views of different lengths") {
   });
 }
 
-TEST_CASE("in and out that overlap") {
+TEST_CASE("in and out that overlap are refused") {
   expect_refused([](auto& comm) {
     auto x = vector_of(10);
     kolo::allreduce(comm, std::span{x}.first(6), std::span{x}.subspan(1, 6), kolo::sum);
   });
-  expect_refused([](auto& comm) {  // in groups, of which each has a copy where it is not full
+  expect_refused([](auto& comm) {  // in groups, each of which is copied where it is not full
     std::vector<float> x(100);
     const auto op = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum);
     kolo::allreduce(comm, std::span{x}.first(64), std::span{x}.subspan(32, 64), op);
@@ -164,7 +164,7 @@ TEST_CASE("in and out that overlap") {
   });
 }
 
-TEST_CASE("a root that is no rank") {
+TEST_CASE("a root that is no rank is refused") {
   const auto with_root = [](auto root) {
     return [root](auto& comm) {
       auto x = vector_of(3);
@@ -186,7 +186,7 @@ TEST_CASE("a root that is no rank") {
   });
 }
 
-TEST_CASE("counts that do not add up") {
+TEST_CASE("counts that do not add up are refused") {
   expect_refused([](auto& comm) {
     auto in = vector_of(2), out = vector_of(4);
     kolo::allgather(comm, in, out, std::vector<int>{2, 2, 2, 2});  // too many
@@ -203,7 +203,7 @@ TEST_CASE("counts that do not add up") {
     auto in = vector_of(4), out = vector_of(4);
     kolo::alltoall(comm, in, out, std::vector<int>(static_cast<std::size_t>(comm.size()), 1), std::vector<int>{4});
   });
-  expect_refused([](auto& comm) {  // but for what a std::size_t holds they do: offsets that are not sorted
+  expect_refused([](auto& comm) {  // they add up modulo 2^64, but the offsets are not sorted
     auto in = vector_of(4), out = vector_of(4);
     std::vector<std::size_t> counts(static_cast<std::size_t>(comm.size()));
     counts.front() = static_cast<std::size_t>(-2), counts.back() = 6;
@@ -211,7 +211,7 @@ TEST_CASE("counts that do not add up") {
   });
 }
 
-TEST_CASE("more elements than can be counted") {
+TEST_CASE("more elements than can be counted are refused") {
   int x = 0;
   std::vector<int> none;
   const kolo::strided<int, 2> many{&x, {std::int64_t{1} << 62, 2}, {0, 0}};  // on two ranks a multiple of 2^64
@@ -220,7 +220,7 @@ TEST_CASE("more elements than can be counted") {
   CHECK(refusal(2, barrier, [&](auto& comm) { kolo::scatter(comm, none, many, 1); }) == refused(2));
 }
 
-TEST_CASE("an algorithm that does not do this number of ranks") {
+TEST_CASE("an algorithm that does not support this number of ranks is refused") {
   CHECK(refusal(3, barrier, [](auto& comm) {
           auto in = vector_of(1), out = vector_of(3);
           kolo::allgather(comm, in, out, kolo::recursive_doubling{});
@@ -231,7 +231,7 @@ TEST_CASE("an algorithm that does not do this number of ranks") {
   });
 }
 
-TEST_CASE("an algorithm whose blocks or rounds fit no allgather") {
+TEST_CASE("an algorithm whose blocks or rounds do not suit an allgather is refused") {
   for (const shaped& wrong : {shaped{0, 1}, shaped{5, 1}, shaped{6, -1}})
     expect_refused([wrong](auto& comm) {
       auto in = vector_of(1), out = vector_of(static_cast<std::size_t>(comm.size()));
@@ -239,7 +239,7 @@ TEST_CASE("an algorithm whose blocks or rounds fit no allgather") {
     });
 }
 
-TEST_CASE("no algorithm is asked about one rank, which does without") {
+TEST_CASE("a call of one rank does not use its algorithm") {
   CHECK(sentence([](auto& comm) {
           std::vector<float> x{5};
           kolo::allreduce(comm, x, kolo::sum, not_for_one{});
@@ -248,7 +248,7 @@ TEST_CASE("no algorithm is asked about one rank, which does without") {
         }) == "");
 }
 
-TEST_CASE("ragged parts that ranks would have to hand on without knowing how long they are") {
+TEST_CASE("ragged parts that ranks would have to forward without knowing their lengths are refused") {
   expect_refused([](auto& comm) {
     const std::vector<int> ones(static_cast<std::size_t>(comm.size()), 1);
     auto in = vector_of(ones.size()), out = vector_of(ones.size());
@@ -256,7 +256,7 @@ TEST_CASE("ragged parts that ranks would have to hand on without knowing how lon
   });
 }
 
-TEST_CASE("an element that is larger than a slot") {
+TEST_CASE("an element that is larger than a slot is refused") {
   struct large {
     char bytes[200];
   };
@@ -269,7 +269,7 @@ TEST_CASE("an element that is larger than a slot") {
   for (const auto& words : said) CHECK((words.starts_with("invalid argument") || words.starts_with("peer failed")));
 }
 
-TEST_CASE("the sentence says what is wrong, and one rank alone goes on") {
+TEST_CASE("the message says what is wrong, and a single rank goes on") {
   CHECK(sentence([](auto& comm) {
           auto in = vector_of(3), out = vector_of(4);
           kolo::allreduce(comm, in, out, kolo::sum);
@@ -284,7 +284,7 @@ TEST_CASE("the sentence says what is wrong, and one rank alone goes on") {
         }).find("the root is 1, and this communicator has ranks 0 to 0") != std::string::npos);
 }
 
-TEST_CASE("a started call refuses at once, too, and says it to the others") {
+TEST_CASE("a started call is refused at once, and fails on the others") {
   for (const int p : {2, 3})
     CHECK(refusal(p, barrier, [](auto& comm) {
             auto in = vector_of(3), out = vector_of(4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives on elements whose type and operator are known at run time only: they do what the typed ones do, and refuse what types would not compile.
+// Collectives on elements whose type and operator are known at run time only: they equal the typed ones, and refuse what would not compile with types.
 #include <kolo/untyped.hpp>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ vector of(int rank, std::size_t n) {
 }
 elements<> untyped(vector& x) { return {x.data(), x.size(), element_type::float32}; }
 
-/// `work(comm, wrong)` on p threads; what the ranks find wrong.
+/// `work(comm, expect)` on p threads; returns the expectations that failed.
 template <class Work>
 std::string on_ranks(int p, Work work, const kolo::threads::options& o = {}) {
   std::string all;
@@ -38,7 +38,7 @@ std::string on_ranks(int p, Work work, const kolo::threads::options& o = {}) {
   return all;
 }
 
-/// One rank alone.
+/// The error of a call of one rank.
 template <class Call>
 std::string sentence(Call call) {
   return on_threads(1, [&](auto& comm) { return words_of([&] { call(comm); }); })[0];
@@ -62,7 +62,7 @@ void compose(const std::byte* in, std::byte* inout, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("what combines, beside the typed calls: the same bits") {
+TEST_CASE("untyped: collectives that reduce give the same bits as typed ones") {
   for (const int p : {1, 2, 3})
     for (const std::size_t n : {1u, 12u, 50'000u}) {
       const auto wrong = on_ranks(p, [n](auto& comm, auto expect) {
@@ -99,7 +99,7 @@ TEST_CASE("what combines, beside the typed calls: the same bits") {
     }
 }
 
-TEST_CASE("what only moves, of elements of three bytes") {
+TEST_CASE("untyped: collectives that only move, with elements of three bytes") {
   for (const int p : {1, 2, 3}) {
     const auto wrong = on_ranks(p, [](auto& comm, auto expect) {
       const auto size = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
@@ -138,7 +138,7 @@ TEST_CASE("what only moves, of elements of three bytes") {
   }
 }
 
-TEST_CASE("started and planned") {
+TEST_CASE("untyped: started and planned calls") {
   const auto wrong = on_ranks(2, [](auto& comm, auto expect) {
     auto x = of(comm.rank(), 100), y = of(comm.rank(), 100);
     vector z(100);
@@ -153,7 +153,7 @@ TEST_CASE("started and planned") {
   CHECK(wrong == "");
 }
 
-TEST_CASE("a kernel of the user's, in the order of the ranks") {
+TEST_CASE("untyped: a user's kernel combines in the order of the ranks") {
   for (const int p : {1, 2, 3, 4})
     for (const std::size_t n : {1u, 3000u}) {
       const auto wrong = on_ranks(p, [n](auto& comm, auto expect) {
@@ -167,7 +167,7 @@ TEST_CASE("a kernel of the user's, in the order of the ranks") {
           for (int r = 1; r < comm.size(); ++r) f = {f.a * at(r, i).a, f.b * at(r, i).a + at(r, i).b};
           wanted.push_back(f);
         }
-        const kolo::block_function by{sizeof(affine), &compose};  // which does not say that it commutes
+        const kolo::block_function by{sizeof(affine), &compose};  // not declared commutative
         const elements from{in.data(), n, sizeof(affine)}, to{out.data(), n, sizeof(affine)};
         kolo::allreduce(comm, from, to, kolo::by_kernel<false>{by.kernel()});
         expect(out == wanted, "allreduce");
@@ -182,13 +182,13 @@ TEST_CASE("a kernel of the user's, in the order of the ranks") {
     }
 }
 
-TEST_CASE("reduce_scatter of ragged blocks, typed and not") {
+TEST_CASE("reduce_scatter of ragged blocks, typed and untyped") {
   for (const int p : {1, 2, 3, 4})
     for (const std::size_t unit : {1u, 5000u}) {
       const auto wrong = on_ranks(p, [unit](auto& comm, auto expect) {
         const auto size = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
         std::vector<std::size_t> counts;
-        for (std::size_t r = 0; r < size; ++r) counts.push_back((r + 2) % size * unit);  // of one rank: nothing
+        for (std::size_t r = 0; r < size; ++r) counts.push_back((r + 2) % size * unit);  // one rank: no element
         const auto total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
         const auto first = std::accumulate(counts.begin(), counts.begin() + static_cast<long>(me), std::size_t{0});
         vector in(total), a(counts[me]), b(counts[me]);
@@ -215,7 +215,7 @@ TEST_CASE("reduce_scatter of ragged blocks, typed and not") {
              "out has 2 elements, and this rank's count is 3"));
 }
 
-TEST_CASE("what types would not compile is refused") {
+TEST_CASE("untyped: types, operators and kernels that do not match are refused") {
   vector x(4), y(4);
   const auto refused = [&](auto in, auto out, auto op) {
     return sentence([&](auto& comm) { kolo::allreduce(comm, in, out, op); });
@@ -239,7 +239,7 @@ TEST_CASE("what types would not compile is refused") {
              "a scan has no average"));
 }
 
-TEST_CASE("ranks whose types or operators differ hear of it") {
+TEST_CASE("untyped: ranks whose types or operators differ get an error") {
   const auto ends = [](bool checked, auto call) {
     return on_threads(2, [&](auto& comm) { return words_of([&] { call(comm); }); },
                       {.timeout = std::chrono::seconds{20}, .checked = checked});
@@ -269,7 +269,7 @@ TEST_CASE("ranks whose types or operators differ hear of it") {
   for (const auto& said : ends(true, numbers)) CHECK(says(said, "the operator differs"));
 }
 
-TEST_CASE("elements whose lengths differ by 16 MiB are told apart") {
+TEST_CASE("untyped: elements whose sizes differ by 16 MiB are distinguished") {
   constexpr std::size_t shorter = 1024, longer = (std::size_t{16} << 20) + shorter;
   const auto run = [](auto call, bool checked) {
     return on_threads(2,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Copies past the cache: every alignment, every length around a line, and nothing beside it; and how large a cache is.
+// copy_past_cache: every alignment, all lengths around a cache line, no write outside; the size of the largest cache.
 #include <kolo/core/copy.hpp>
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #include "support/catch.hpp"
 
-TEST_CASE("copy_past_cache copies what memcpy copies") {
+TEST_CASE("copy_past_cache copies the same bytes as memcpy") {
   std::vector<std::byte> from(1024), to(1024);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
   using sizes = std::initializer_list<std::size_t>;
@@ -30,7 +30,7 @@ TEST_CASE("copy_past_cache copies what memcpy copies") {
       }
 }
 
-TEST_CASE("how large a cache is stands in a file, with its unit") {
+TEST_CASE("cache_bytes_in reads a cache's size, with its unit, from a file") {
   for (const auto& [text, bytes] :
        {std::pair{"32768K\n", 32768u << 10}, {"48M\n", 48u << 20}, {"512\n", 512u}, {"", 0u}, {"none\n", 0u}}) {
     char path[] = "/tmp/kolo-cache-XXXXXX";
@@ -51,7 +51,7 @@ TEST_CASE("how large a cache is stands in a file, with its unit") {
 
 namespace {
 
-/// How many of `copies` go past the caches where either way takes that long?
+/// The number of `copies` that bypass the caches, if one takes `through` through them and `past` past them.
 int past_caches(kolo::detail::core::one_way_copy& way, int copies, float through, float past) {
   int n = 0;
   for (int i = 0; i < copies; ++i) {
@@ -64,7 +64,7 @@ int past_caches(kolo::detail::core::one_way_copy& way, int copies, float through
 
 }  // namespace
 
-TEST_CASE("copies that go one way take the cheaper way, and find out when that is another") {
+TEST_CASE("one_way_copy takes the cheaper way, and notices when it changes") {
   kolo::detail::core::one_way_copy way;
   CHECK(past_caches(way, 64, 1, 3) == 2);  // the second one, and the 33rd
   CHECK(past_caches(way, 64, 8, 3) > 48);
@@ -73,7 +73,7 @@ TEST_CASE("copies that go one way take the cheaper way, and find out when that i
   CHECK(past_caches(way, 64, 1, 3) == 2);
 }
 
-TEST_CASE("short copies go through the caches, long ones each way once at first") {
+TEST_CASE("short copies go through the caches; long ones first try each way once") {
   kolo::detail::core::one_way_copy way;
   constexpr auto least = kolo::detail::core::one_way_copy::least_timed;
   std::vector<bool> past;

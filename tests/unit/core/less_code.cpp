@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What stands in for the standard library's: an array, a counted pointer, removal.
+// The replacements of standard library templates: erase_if, dynarray, shared.
 #include <kolo/core/less_code.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace in_less_code {
 
 namespace core = kolo::detail::core;
 
-TEST_CASE("What goes is removed, whichever it is, and each is asked about once", "[core]") {
+TEST_CASE("erase_if removes the matching elements, and asks about each once", "[core]") {
   for (unsigned which = 0; which < 32; ++which) {
     std::vector<std::unique_ptr<int>> all;
     for (int i = 0; i < 5; ++i) all.push_back(std::make_unique<int>(i));
@@ -33,18 +33,18 @@ TEST_CASE("What goes is removed, whichever it is, and each is asked about once",
   }
 }
 
-TEST_CASE("An array of a length that is known begins with zeros, and is handed on", "[core]") {
+TEST_CASE("dynarray is zero-initialised, and a move empties its source", "[core]") {
   core::dynarray<int> three(3);
   CHECK(std::vector<int>(three.begin(), three.end()) == std::vector<int>{0, 0, 0});
   three[2] = 7;
   const core::dynarray<int> taken{std::move(three)};
   CHECK(taken.size() == 3);
-  CHECK(three.size() == 0);  // NOLINT: it was handed on
+  CHECK(three.size() == 0);  // NOLINT: moved from
   CHECK(taken[2] == 7);
   CHECK(core::dynarray<int>{0}.size() == 0);
 }
 
-TEST_CASE("What is shared is made of its arguments", "[core]") {
+TEST_CASE("shared constructs the object from its arguments", "[core]") {
   const auto pair = core::shared<const std::pair<int, int>>(1, 2);
   CHECK(*pair == std::pair{1, 2});
   CHECK(pair.use_count() == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The executor keeps books only: it runs every algorithm on memory that the host may not touch, behind a stream that runs later.
+// The executor does bookkeeping only: it runs every algorithm on memory that the host may not touch, with a stream that runs later.
 #include "support/catch.hpp"
 
 #include <kolo/impl/engine.hpp>
@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Stands for a device's memory: forbidden to the host except while the streams run.
+/// Models a device's memory: the host may touch it only while the streams run.
 class arena {
  public:
   std::byte* take(std::size_t bytes) { return std::exchange(free_, free_ + (bytes + 255) / 256 * 256); }
@@ -29,7 +29,7 @@ class arena {
 };
 arena device;
 
-/// Work that has been enqueued; false: it has to be asked again.
+/// Enqueued work; a function that returns false is called again.
 using stream = std::deque<std::function<bool()>>;
 
 struct wires {
@@ -76,7 +76,7 @@ struct device_executor {
   }
 };
 
-/// Messages of a round become one piece of work on the rank's stream; nothing is ever waited for on the host.
+/// The messages of a round are one function on the rank's stream; the host never waits.
 class device_transport {
  public:
   struct options {
@@ -142,7 +142,7 @@ class device_transport {
 };
 static_assert(kolo::MessageTransport<device_transport>);
 
-/// Enqueues `call` on every rank while the memory is forbidden, then runs the streams. in[i] = rank + 1; out[i] should be want(rank, i).
+/// Enqueues `call` on every rank while the memory is protected, then runs the streams. in[i] = rank + 1; out[i] should be want(rank, i).
 template <class Call, class Want>
 void run(int p, std::size_t n_in, std::size_t n_out, Call call, Want want) {
   wires w{p};

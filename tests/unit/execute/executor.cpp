@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the host's executor stores past the caches is there when the number of its piece is.
+// Stores of the host's executor past the caches are visible when the number of their piece is.
 #include "support/one_way.hpp"
 
 #include <kolo/collective/allgather.hpp>
 
-// Behind it: what the intrinsics are called.
+// After one_way.hpp, which redefines intrinsics.
 #include "support/catch.hpp"
 
 namespace {
@@ -13,7 +13,7 @@ constexpr auto least = kolo::detail::core::one_way_copy::least_timed;
 
 }  // namespace
 
-TEST_CASE("what a piece that goes one way stores past the caches is ordered when the copy returns") {
+TEST_CASE("a one-way copy leaves no store past the caches unordered") {
   for (const std::size_t bytes : {std::size_t{8}, least - 1, least, least + 40, 4 * least}) {
     CAPTURE(bytes);
     CHECK(leaves_in_order(bytes));
@@ -23,14 +23,14 @@ TEST_CASE("what a piece that goes one way stores past the caches is ordered when
 #endif
 }
 
-TEST_CASE("who sees the number of a piece that goes one way sees all of it") {
+TEST_CASE("a reader that sees the number of a one-way piece sees all of its bytes") {
   for (const std::size_t bytes : {std::size_t{8}, least - 1, least, least + 40, 4 * least}) {
     CAPTURE(bytes);
     CHECK(arrives_whole(bytes, 1000));
   }
 }
 
-TEST_CASE("what is exchanged is written past the caches where they do not hold what goes and what comes") {
+TEST_CASE("an exchange bypasses the caches if they do not hold both the sent and the received data") {
   constexpr auto least_streamed = std::size_t{8} << 20;
   CHECK(goes_past_caches_that_do_not_hold_it(least_streamed));
   const auto most = kolo::detail::core::largest_cache_bytes();
@@ -39,7 +39,7 @@ TEST_CASE("what is exchanged is written past the caches where they do not hold w
 }
 
 #if defined(__SSE2__)
-TEST_CASE("what is gathered is as long as all its parts") {
+TEST_CASE("an allgather decides by the length of all parts whether it bypasses the caches") {
   const auto most = kolo::detail::core::largest_cache_bytes();
   if (most > std::size_t{128} << 20) return;
   constexpr std::size_t ranks = 8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are late, that leave, and that throw: three different errors, which name them; and nothing hangs afterwards.
+// Ranks that are late, leave or throw: three different errors, which name them; and nothing hangs afterwards.
 #include <kolo/observe/clock_offset.hpp>
 #include <kolo/point_to_point.hpp>
 #include <kolo/scaled.hpp>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// All ranks but the last call something; the last one comes when they all have given up.
+/// All ranks except the last make the call; the last one makes it when it has failed on all others.
 template <class F>
 std::vector<std::string> without_the_last(int p, F call) {
   std::latch given_up{p - 1};
@@ -34,7 +34,7 @@ std::vector<std::string> without_the_last(int p, F call) {
 
 }  // namespace
 
-TEST_CASE("a late rank is named by all, also by itself when it comes") {
+TEST_CASE("a late rank is named by all, also by itself when it calls") {
   const auto allreduce = [](auto& comm) {
     std::vector<int> x(10'000);
     kolo::allreduce(comm, x, kolo::sum, {.timeout = 200ms});
@@ -46,7 +46,7 @@ TEST_CASE("a late rank is named by all, also by itself when it comes") {
   for (const auto& said : without_the_last(4, allreduce)) CHECK(said.starts_with("timeout"));
 }
 
-TEST_CASE("a timeout of what makes something names what was called") {
+TEST_CASE("a timeout of split, symmetric, node_communicator or clock_offset_of names the operation") {
   const auto named = [](auto call) {
     std::latch given_up{1};
     return on_threads(2,
@@ -68,7 +68,7 @@ TEST_CASE("a timeout of what makes something names what was called") {
   CHECK(named([](auto& comm) { kolo::clock_offset_of(comm.transport()); }) == "timeout of clock_offset_of");
 }
 
-TEST_CASE("a timeout says who, where, in which round, and how long") {
+TEST_CASE("a timeout reports the rank, the operation, the round and the time") {
   std::latch given_up{1};
   const auto said = on_threads(2, [&](auto& comm) -> std::string {
     kolo::barrier(comm);
@@ -94,7 +94,7 @@ TEST_CASE("a timeout says who, where, in which round, and how long") {
         "barrier #1, which has ended there");
 }
 
-TEST_CASE("the deadline is the call's, and not put off by what comes: who stops in the middle is late") {
+TEST_CASE("arriving data does not extend the deadline: a sender that stops in the middle is late") {
   std::latch given_up{1};
   const auto said = on_threads(2,
                                [&](auto& comm) -> std::string {
@@ -113,7 +113,7 @@ TEST_CASE("the deadline is the call's, and not put off by what comes: who stops 
   CHECK(said[0].starts_with("kolo: receive #1, round 0, rank 0: rank 1 is late: it has not done its part within "));
 }
 
-TEST_CASE("the communicator's own timeout holds where a call says none") {
+TEST_CASE("a call without a timeout has that of the communicator") {
   std::latch given_up{1};
   const auto said = on_threads(2,
                                [&](auto& comm) {
@@ -126,7 +126,7 @@ TEST_CASE("the communicator's own timeout holds where a call says none") {
   CHECK(said == all_say(2, "timeout 1"));
 }
 
-TEST_CASE("testing a started call notices the deadline, too") {
+TEST_CASE("testing a started call notices its deadline") {
   std::latch given_up{1};
   const auto said = on_threads(2, [&](auto& comm) {
     if (comm.rank() == 1) given_up.wait();
@@ -140,7 +140,7 @@ TEST_CASE("testing a started call notices the deadline, too") {
   CHECK(said == all_say(2, "timeout 1"));
 }
 
-TEST_CASE("a call's own deadline holds behind one that was started before it, and the error names both") {
+TEST_CASE("a call's deadline holds while an earlier call is pending, and the error names both") {
   for (const int call_mode : {0, 1, 2}) {
     std::latch given_up{1};
     const auto said = on_threads(2, [&](auto& comm) -> std::string {
@@ -162,7 +162,7 @@ TEST_CASE("a call's own deadline holds behind one that was started before it, an
   }
 }
 
-TEST_CASE("a rank that leaves while it is still waited for is named") {
+TEST_CASE("a rank that leaves while others wait for it is named") {
   for (int p = 2; p <= 5; ++p) {
     const auto said = on_threads(p, [&](auto& comm) -> std::string {
       kolo::barrier(comm);
@@ -173,17 +173,17 @@ TEST_CASE("a rank that leaves while it is still waited for is named") {
     const auto left = "peer left " + std::to_string(p - 1);
     CHECK(said == all_but(p - 1, p, left + ", then " + left, "gone"));
   }
-  CHECK(on_threads(3, [](auto& comm) -> std::string {  // of whose block there is nothing
+  CHECK(on_threads(3, [](auto& comm) -> std::string {  // its block is empty
           if (comm.rank() == 2) return "gone";
           int x[2]{};
           return end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}); });
         }) == all_but(2, 3, "peer left 2", "gone"));
 }
 
-TEST_CASE("a rank that leaves when its part is done disturbs nobody") {
+TEST_CASE("a rank that leaves after it has done its part causes no error") {
   const auto said = on_threads(3, [&](auto& comm) -> std::string {
     int x = comm.rank() + 5;
-    for (int k = 0; k < 3; ++k) kolo::broadcast(comm, std::span{&x, 1}, 0);  // rank 0 waits for nobody
+    for (int k = 0; k < 3; ++k) kolo::broadcast(comm, std::span{&x, 1}, 0);  // rank 0 waits for no other rank
     return std::to_string(x);
   });
   CHECK(said == all_say(3, "5"));
@@ -202,7 +202,7 @@ TEST_CASE("a rank that throws is named") {
   }
 }
 
-TEST_CASE("run rethrows what caused the rest") {
+TEST_CASE("run rethrows the exception that caused the other failures") {
   CHECK_THROWS_WITH(kolo::threads::run(4,
                                        [](auto& comm) {
                                          if (comm.rank() == 2) throw std::runtime_error("a bug of the user's");
@@ -211,7 +211,7 @@ TEST_CASE("run rethrows what caused the rest") {
                     "a bug of the user's");
 }
 
-TEST_CASE("an exception that destroys a request under way is told to the others, and waits for nobody") {
+TEST_CASE("a request that an exception destroys fails on the other ranks, and its destructor does not wait") {
   const auto said = on_threads(3, [&](auto& comm) -> std::string {
     std::vector<int> x(100'000);
     if (comm.rank() == 1) {
@@ -228,7 +228,7 @@ TEST_CASE("an exception that destroys a request under way is told to the others,
 }
 
 namespace {
-/// Rank 1 leaves; what rank 0 does is `f(comm)`. What run throws then: 0 for nothing.
+/// Rank 1 leaves, and rank 0 runs `f(comm)`. The error that run throws then; 0: none.
 template <class F>
 kolo::errc run_throws(F f) {
   try {
@@ -242,7 +242,7 @@ kolo::errc run_throws(F f) {
 }
 }  // namespace
 
-TEST_CASE("what a request's destructor finds is thrown by run, unless a call has said it") {
+TEST_CASE("run throws a failure that a request's destructor finds, unless a call has reported it") {
   std::vector<int> x(100);
   const auto drop = [&](auto& comm) { auto dropped = kolo::start_allreduce(comm, x, kolo::sum); };
   CHECK(run_throws(drop) == kolo::errc::peer_left);
@@ -257,8 +257,7 @@ TEST_CASE("what a request's destructor finds is thrown by run, unless a call has
         }) == kolo::errc{});
 }
 
-TEST_CASE(
-    "what a request's destructor finds on a part of a communicator is thrown by run, though the whole has not failed") {
+TEST_CASE("run throws a failure that a request's destructor finds on a split communicator") {
   std::vector<int> x(100);
   CHECK_THROWS_AS(kolo::threads::run(2,
                                      [&](auto& comm) {
@@ -271,7 +270,7 @@ TEST_CASE(
                   kolo::error);
 }
 
-TEST_CASE("what nobody was told of stays unsaid when another communicator fails where the one that found it was") {
+TEST_CASE("an unreported failure is kept when another communicator at the same address fails") {
   const kolo::detail::shm::region_shape shape{1, {}};
   kolo::detail::shm::private_mapping memory;
   std::optional<kolo::detail::execute::engine<kolo::threads::transport>> engine;
@@ -287,7 +286,7 @@ TEST_CASE("what nobody was told of stays unsaid when another communicator fails 
   CHECK(end_of([&] { unreported->throw_if_any(); }) == "peer left -1");
 }
 
-TEST_CASE("a negative deadline is refused, and the others hear of it") {
+TEST_CASE("a negative timeout is refused, and fails on the other ranks") {
   for (const int call_mode : {0, 1, 2}) {
     const auto said = on_threads(2, [&](auto& comm) {
       std::vector<int> x(10);
@@ -304,7 +303,7 @@ TEST_CASE("a negative deadline is refused, and the others hear of it") {
   CHECK_THROWS_AS(kolo::threads::run(2, [](auto&) {}, {.timeout = 0s}), kolo::error);
 }
 
-TEST_CASE("an operator that throws breaks the communicator, and the others hear of it") {
+TEST_CASE("an operator that throws fails the communicator, on all ranks") {
   for (const int p : {2, 3}) {
     const auto said = on_threads(p, [&](auto& comm) {
       std::vector<int> x(1000);
@@ -320,7 +319,7 @@ TEST_CASE("an operator that throws breaks the communicator, and the others hear 
       return end + ", " + words_of([&] { kolo::barrier(comm); });
     });
     for (const auto& words : said) {
-      CHECK(words.find("peer failed 1, kolo: ") != std::string::npos);  // some may have had all that they needed
+      CHECK(words.find("peer failed 1, kolo: ") != std::string::npos);  // on some the allreduce may have succeeded
       CHECK(words.ends_with("rank 1: an exception ended its operation: a bug of the user's"));
     }
   }
@@ -328,7 +327,7 @@ TEST_CASE("an operator that throws breaks the communicator, and the others hear 
 
 namespace {
 
-/// Throws when `left` comes to 0.
+/// Throws when `left` reaches 0.
 struct throws_once {
   void count() const {
     if (--*left == 0) throw std::runtime_error("a bug of the user's");
@@ -350,8 +349,8 @@ struct view_that_throws : throws_once {
   }
 };
 
-/// Two ranks start what is to make each element of theirs 3, and throws on rank 0, as its `th` count. They call something
-/// else, which hears of it: then the request has failed, or is all done where it was all there.
+/// Two ranks start an operation that makes each element of x 3, and that throws on rank 0 at count `th`. Then both call `other`, which fails: afterwards the
+/// request has failed, or is complete on the rank that had all its data.
 template <class Run, class Start, class Other>
 void check_fails_for_good(Run run, std::size_t n, int th, Start start, Other other) {
   std::vector<std::string> said(2);
@@ -378,7 +377,7 @@ void check_fails_for_good(Run run, std::size_t n, int th, Start start, Other oth
 
 }  // namespace
 
-TEST_CASE("a started call in which something threw does not go on, whichever call heard of it") {
+TEST_CASE("a started call in which something threw does not continue, whichever call reported it") {
   const auto threads = [](int p, auto f) { kolo::threads::run(p, f); };
   const auto messages = [](int p, auto f) { run_message_threads(p, f); };
   const auto sum = [](auto& comm, std::span<int> x, int& left) {
@@ -403,12 +402,12 @@ TEST_CASE("a started call in which something threw does not go on, whichever cal
   check_fails_for_good(threads, 1000, 250, sum, exchange);
   check_fails_for_good(messages, 100'000, 25'000, sum, barrier);
   check_fails_for_good(messages, 100'000, 25'000, sum, exchange);
-  check_fails_for_good(threads, 2000, 1, parts, barrier);  // as it begins
+  check_fails_for_good(threads, 2000, 1, parts, barrier);  // when it begins
   check_fails_for_good(messages, 2000, 1, parts, barrier);
   check_fails_for_good(threads, 2000, 1, pair, exchange);
 }
 
-TEST_CASE("a view that throws when the results of a request that is destroyed are brought there is said by run") {
+TEST_CASE("run throws if a view throws while the results of a destroyed request are written to it") {
   for (const bool has_ended : {false, true})
     CHECK(end_of([&] {
             kolo::threads::run(2, [&](auto& comm) {
@@ -422,8 +421,7 @@ TEST_CASE("a view that throws when the results of a request that is destroyed ar
           }) == "peer failed 0");
 }
 
-TEST_CASE(
-    "a request that has failed has failed for good: its view is the caller's, and what comes late is not for it") {
+TEST_CASE("a request that has failed remains failed: late data does not change its view") {
   const kolo::detail::shm::region_shape shape{2, {.timeout = 60s}};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
@@ -440,7 +438,7 @@ TEST_CASE(
   CHECK(x == mine);
 }
 
-TEST_CASE("a broken communicator refuses split, start and plan") {
+TEST_CASE("a failed communicator refuses split, start and plan") {
   std::latch given_up{1};
   const auto said = on_threads(2, [&](auto& comm) {
     if (comm.rank() == 1) given_up.wait();
@@ -454,7 +452,7 @@ TEST_CASE("a broken communicator refuses split, start and plan") {
   CHECK(said == all_say(2, "timeout 1 timeout 1 timeout 1 timeout 1"));
 }
 
-TEST_CASE("a late child says so, and its parent goes on") {
+TEST_CASE("a late rank fails the split communicator, and its parent goes on") {
   std::latch given_up{1};
   const auto said = on_threads(2, [&](auto& comm) {
     auto child = comm.split(0, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that disagree about what they are doing: an error that says how, on every rank, and no wrong data.
+// Ranks whose calls differ: an error that says how, on every rank, and no wrong data.
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/view/bfloat16.hpp>
 
@@ -15,8 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 1 does something else than the others; then all meet in a barrier. Every rank must have got a mismatch by then, and say
-/// the same words. Returns those words.
+/// Rank 1 calls `one`, the others `most`; then all call a barrier. By then every rank must have failed, with the same message, which is returned.
 template <class Most, class One>
 std::string disagreement(int p, Most most, One one) {
   const auto said = on_threads(p, [&](auto& comm) {
@@ -38,7 +37,7 @@ const auto sum_of_ten = [](auto& comm) {
 
 }  // namespace
 
-TEST_CASE("another collective") {
+TEST_CASE("mismatch: another collective") {
   for (const int p : {2, 3, 5}) {
     const auto words = disagreement(p, sum_of_ten, [](auto& comm) {
       int x[10]{};
@@ -50,7 +49,7 @@ TEST_CASE("another collective") {
   }
 }
 
-TEST_CASE("another count, another type, another operator, another algorithm") {
+TEST_CASE("mismatch: another count, type, operator or algorithm") {
   for (const int p : {2, 3, 5}) {
     CHECK(says(disagreement(p, sum_of_ten,
                             [](auto& comm) {
@@ -79,7 +78,7 @@ TEST_CASE("another count, another type, another operator, another algorithm") {
   }
 }
 
-TEST_CASE("another wire type") {
+TEST_CASE("mismatch: another wire type") {
   const auto with = [](auto op) {
     return [op](auto& comm) {
       float x[10]{};
@@ -90,7 +89,7 @@ TEST_CASE("another wire type") {
              "calls it with another"));
 }
 
-TEST_CASE("another root") {
+TEST_CASE("mismatch: another root") {
   for (const int p : {3, 4})
     CHECK(says(disagreement(
                    p,
@@ -114,7 +113,7 @@ const auto from = [](int root) {
   };
 };
 
-/// Rank 1 takes itself for the root: whoever waits for rank 0 gets what it waits for, and what rank 1 sends lies where nobody looks.
+/// Rank 1 takes itself for the root: ranks that wait for rank 0 get its data, and no rank reads what rank 1 sends.
 template <class Run>
 void check_own_root(Run run) {
   std::vector<std::string> said(3);
@@ -129,7 +128,7 @@ void check_own_root(Run run) {
 
 }  // namespace
 
-TEST_CASE("two roots that wait for each other: neither sends anything") {
+TEST_CASE("mismatch: two roots that wait for each other, and neither sends") {
   const auto reduce_to = [](int root) {
     return [root](auto& comm) {
       int x[10]{};
@@ -151,16 +150,16 @@ TEST_CASE("two roots that wait for each other: neither sends anything") {
   }
 }
 
-TEST_CASE("another root, unnoticed in its own call, is noticed in the next") {
+TEST_CASE("mismatch: another root, unnoticed in its own call, is noticed in the next") {
   for (const int p : {3, 4, 5, 8}) CHECK(says(disagreement(p, from(0), from(1)), "rank"));
   check_own_root([](int p, auto f) { run_message_threads(p, f); });
   check_own_root([](int p, auto f) { kolo::virtual_time::run(p, kolo::simulate::network{}, f); });
 }
 
-TEST_CASE("another root in every call is noticed when the slots are full, or in the call after them") {
+TEST_CASE("mismatch: another root in every call is noticed when the slots are full, or in the call after them") {
   const auto five_from = [](int root) {
     return [root](auto& comm) {
-      int x[100]{};  // too long for a line
+      int x[100]{};  // longer than a line
       for (int k = 0; k < 5; ++k) kolo::broadcast(comm, x, root);
     };
   };
@@ -168,18 +167,18 @@ TEST_CASE("another root in every call is noticed when the slots are full, or in 
     const auto words = disagreement(p, five_from(0), five_from(1));
     INFO(words);
     CHECK(says(words, p == 2 ? "calls it as its operation #1"
-                             : "calls it"));  // a third rank may look around in its own first call
+                             : "calls it"));  // a third rank may notice it in its own first call
   }
 }
 
-TEST_CASE("calls that moved nothing must have been the same, too") {
+TEST_CASE("mismatch: calls that move no data must be the same, too") {
   const auto empty = [](int root) { return [root](auto& comm) { kolo::broadcast(comm, std::span<int>{}, root); }; };
   for (const int p : {2, 3, 5})
     CHECK(says(disagreement(p, empty(0), empty(1)),
                "calls it with another count, type, operator, algorithm, root or optimizer, now or in a call before"));
 }
 
-TEST_CASE("what was called long ago is not forgotten") {
+TEST_CASE("mismatch: a difference several calls ago is still noticed") {
   const auto words = disagreement(
       3,
       [](auto& comm) {
@@ -191,10 +190,10 @@ TEST_CASE("what was called long ago is not forgotten") {
         for (int k = 0; k < 3; ++k) from(2)(comm);
       });
   INFO(words);
-  CHECK(says(words, "rank 1"));  // in which call depends on who comes first
+  CHECK(says(words, "rank 1"));  // in which call depends on timing
 }
 
-TEST_CASE("another parameter of an algorithm, other counts of a part that is somebody else's") {
+TEST_CASE("mismatch: another parameter of an algorithm, or other counts of another rank's part") {
   const auto in_parts = [](int segments) {
     return [segments](auto& comm) {
       int x[12]{};
@@ -211,7 +210,7 @@ TEST_CASE("another parameter of an algorithm, other counts of a part that is som
   CHECK(says(disagreement(3, parts({2, 2, 2}), parts({1, 2, 3})), "calls it with another"));
 }
 
-TEST_CASE("the same calls in another order") {
+TEST_CASE("mismatch: the same calls in another order") {
   const auto words = disagreement(
       3,
       [](auto& comm) {
@@ -225,7 +224,7 @@ TEST_CASE("the same calls in another order") {
   CHECK((says(words, "calls barrier") || says(words, "calls allreduce")));
 }
 
-TEST_CASE("a call too few") {
+TEST_CASE("mismatch: a missing call") {
   const auto words = disagreement(
       3,
       [](auto& comm) {
@@ -236,12 +235,12 @@ TEST_CASE("a call too few") {
   CHECK(says(words, "rank 1"));
 }
 
-TEST_CASE("a call ahead of this one is ahead also where the numbers of calls begin again") {
+TEST_CASE("a peer that is ahead is no mismatch, also where the numbers of calls wrap around") {
   const kolo::detail::shm::region_shape shape{3, {.timeout = 60s}};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::communicator root{memory, region, shape, 0}, ahead{memory, region, shape, 2};
-  for (auto* comm : {&root, &ahead}) comm->engine()->sequence = 0xfffffffeu;  // a tag has 32 bits of it
+  for (auto* comm : {&root, &ahead}) comm->engine()->sequence = 0xfffffffeu;  // a tag has the lower 32 bits of it
   std::vector<int> x(8), all(24);
   auto first = kolo::start_gather(ahead, x, std::span<int>{}, 0),
        second = kolo::start_gather(ahead, x, std::span<int>{}, 0);
@@ -251,9 +250,9 @@ TEST_CASE("a call ahead of this one is ahead also where the numbers of calls beg
   CHECK(end_of([&] { waits.wait(); }) == "timeout 1");  // and no mismatch
 }
 
-TEST_CASE("split against something else") {
+TEST_CASE("mismatch: split against another call") {
   const auto split = [](auto& comm) { comm.split(0, 0); };
-  for (const int p : {2, 3, 4, 5}) {  // five go by boards
+  for (const int p : {2, 3, 4, 5}) {  // five ranks use boards
     CHECK(says(disagreement(p, sum_of_ten, split), "split"));
     CHECK(says(disagreement(p, split, sum_of_ten), "calls split, rank 1 something else"));
   }
@@ -262,7 +261,7 @@ TEST_CASE("split against something else") {
   CHECK(says(disagreement(2, split, symmetric), "calls split, rank 1 something else"));
 }
 
-TEST_CASE("ragged parts that do not fit together") {
+TEST_CASE("mismatch: ragged parts that do not fit together") {
   const auto words = disagreement(
       3,
       [](auto& comm) {
@@ -278,8 +277,7 @@ TEST_CASE("ragged parts that do not fit together") {
 }
 
 namespace {
-/// What rank 0 says of an alltoall with these counts, in which no other rank does more before rank 0 has given up. One
-/// without counts does not come.
+/// Rank 0's error in an alltoall with these counts; after it the other ranks do nothing until rank 0 has finished. A rank without counts does not call.
 std::string said_by_rank_0(const std::vector<std::vector<std::size_t>>& sent,
                            const std::vector<std::vector<std::size_t>>& received) {
   std::latch given_up{1};
@@ -298,16 +296,16 @@ std::string said_by_rank_0(const std::vector<std::vector<std::size_t>>& sent,
 }
 }  // namespace
 
-TEST_CASE("a ragged part that comes where its receiver does not look for it is noticed before the deadline") {
+TEST_CASE("mismatch: a ragged part that its receiver does not expect is noticed before the deadline") {
   const auto differs = "rank 1 calls it with another count";
-  CHECK(says(said_by_rank_0({{0, 5}, {3, 0}}, {{0, 3}, {0, 0}}), differs));  // it is to be an exchange
-  CHECK(says(said_by_rank_0({{0, 0}, {3, 0}}, {{0, 3}, {5, 0}}), differs));  // it is to be none
-  for (const auto n : {std::size_t{0}, std::size_t{5}})                      // nothing is to come
+  CHECK(says(said_by_rank_0({{0, 5}, {3, 0}}, {{0, 3}, {0, 0}}), differs));  // an exchange for rank 0
+  CHECK(says(said_by_rank_0({{0, 0}, {3, 0}}, {{0, 3}, {5, 0}}), differs));  // no exchange for rank 0
+  for (const auto n : {std::size_t{0}, std::size_t{5}})                      // nothing is expected from rank 1
     CHECK(says(said_by_rank_0({{0, 0, 0}, {3, 0, 0}, {}}, {{0, 0, 3}, {n, 0, 0}, {}}), differs));
   CHECK(said_by_rank_0({{0, 5}, {3, 0}}, {{0, 3}, {5, 0}}) == "");
 }
 
-TEST_CASE("allgather with counts that ranks do not agree upon") {
+TEST_CASE("mismatch: allgather with different counts") {
   const auto words = disagreement(
       2,
       [](auto& comm) {
@@ -321,7 +319,7 @@ TEST_CASE("allgather with counts that ranks do not agree upon") {
   CHECK(says(words, "another count"));
 }
 
-TEST_CASE("symmetric memory of different lengths") {
+TEST_CASE("mismatch: symmetric memory of different lengths") {
   const auto said = on_threads(
       3, [](auto& comm) { return end_of([&] { kolo::symmetric<float>(comm, comm.rank() == 1 ? 10 : 20); }); });
   for (const auto& words : said) CHECK(words != "fine");

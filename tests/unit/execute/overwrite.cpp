@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is sent and received in one round is not overwritten before it has been sent, however slowly the peer takes it.
+// Data that is sent and received in one round is not overwritten before it has been sent, however slow the peer is.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
@@ -25,11 +25,11 @@ struct exchange {
   }
 };
 
-using piece = std::array<int, 16>;  // what fits into a slot
+using piece = std::array<int, 16>;  // of the size of a slot
 
 }  // namespace
 
-TEST_CASE("a rank whose slots are full keeps what it has not sent yet") {
+TEST_CASE("a rank whose slots are full keeps the data that it has not sent yet") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 2;
   shape.lines = shape.slots;
@@ -54,8 +54,8 @@ TEST_CASE("a rank whose slots are full keeps what it has not sent yet") {
   };
   const auto slots = static_cast<int>(shape.slots);
   send(slots);
-  REQUIRE_FALSE(request.test());  // takes as many as it has sent
-  send(8 - slots);                // and must leave these alone: rank 1 has released nothing
+  REQUIRE_FALSE(request.test());  // receives as many as it has sent
+  send(8 - slots);                // and must not receive these: rank 1 has released nothing
   REQUIRE_FALSE(request.test());
   for (int k = 0; k < 8; ++k) {
     if (!rank_1.peek(0).data) request.test();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is read off schedules: which of them run as streams, for which numbers of ranks; and what comes of unusual ones.
+// The patterns of schedules: which run as streams, for which numbers of ranks; and the results of unusual schedules.
 #include <kolo/execute/pattern.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/schedule/synthesized.hpp>
@@ -19,7 +19,7 @@ pattern of(int p, const S& s = {}) {
   return kolo::detail::execute::classify(kolo::detail::execute::erase_schedule(s, p), S::collective, p);
 }
 
-/// Two ranks hand each other the block that they hold: what arrives replaces what is sent.
+/// Two ranks swap their block: what arrives replaces what is sent.
 struct trade {
   static constexpr auto collective = kolo::kind::broadcast;
   static constexpr int blocks(int) { return 1; }
@@ -29,7 +29,7 @@ struct trade {
   }
 };
 
-/// A broadcast around the circle in which all others send and receive nothing, and say so.
+/// A broadcast along the ring in which all other messages have no blocks.
 struct around {
   static constexpr auto collective = kolo::kind::broadcast;
   static constexpr int blocks(int) { return 1; }
@@ -43,13 +43,13 @@ struct around {
 };
 static_assert(kolo::is_broadcast<around, 2, 8>);
 
-/// Every rank has the result, though one alone is promised it.
+/// Every rank has the result, although only one is promised it.
 struct everywhere : kolo::one_shot::allreduce {
   static constexpr auto collective = kolo::kind::reduce;
 };
 static_assert(kolo::is_reduce<everywhere, 2, 8>);
 
-/// Rank 0 is handed something in the place of a result that it is not promised.
+/// Rank 0 receives a block in place of a result that it is not promised.
 struct told_too_much {
   using scan = kolo::recursive_doubling::exclusive_scan;
   static constexpr auto collective = kolo::kind::exclusive_scan;
@@ -63,7 +63,7 @@ struct told_too_much {
 };
 static_assert(kolo::is_exclusive_scan<told_too_much, 2, 8>);
 
-/// As one_shot, but for rank 2, which does in two transfers what the others do in one.
+/// As one_shot, except that rank 2 needs two transfers for what the others do in one.
 struct in_two_transfers {
   static constexpr auto collective = kolo::kind::allreduce;
   static constexpr int blocks(int) { return 1; }
@@ -78,7 +78,7 @@ struct in_two_transfers {
   }
 };
 
-/// Two rounds, but what comes back is not what was sent there.
+/// Two rounds, but the block that comes back is not the one that was sent.
 struct crossed : kolo::two_shot::allreduce {
   kolo::step at(int r, int p, int k) const {
     kolo::step now;
@@ -92,7 +92,7 @@ struct crossed : kolo::two_shot::allreduce {
 
 }  // namespace
 
-TEST_CASE("one round among all is an exchange, for any number of ranks up to 64") {
+TEST_CASE("one round among all ranks is an exchange, up to 64 ranks") {
   for (const int p : {2, 3, 8, 17, 64}) {
     CHECK(of<kolo::one_shot::allreduce>(p) == pattern::exchange);
     CHECK(of<kolo::one_shot::reduce_scatter>(p) == pattern::exchange);
@@ -112,7 +112,7 @@ TEST_CASE("one round from or to a root is one-way") {
   }
 }
 
-TEST_CASE("reduce_scatter and allgather among all go there and back; with two ranks most algorithms do") {
+TEST_CASE("reduce_scatter and allgather among all are there_and_back; on two ranks most algorithms are") {
   for (const int p : {2, 3, 8, 64}) CHECK(of<kolo::two_shot::allreduce>(p) == pattern::there_and_back);
   CHECK(of<kolo::ring::allreduce>(2) == pattern::there_and_back);
   CHECK(of<kolo::circulant::allreduce>(2) == pattern::there_and_back);
@@ -120,7 +120,7 @@ TEST_CASE("reduce_scatter and allgather among all go there and back; with two ra
   CHECK(of<kolo::dissemination::barrier>(2) == pattern::exchange);
 }
 
-TEST_CASE("everything else goes round by round") {
+TEST_CASE("all other schedules run in rounds") {
   CHECK(of<kolo::ring::allreduce>(3) == pattern::rounds);
   CHECK(of<kolo::recursive_doubling::allreduce>(4) == pattern::rounds);
   CHECK(of<kolo::two_shot::reduce>(3) == pattern::rounds);
@@ -131,7 +131,7 @@ TEST_CASE("everything else goes round by round") {
   CHECK(of<crossed>(3) == pattern::rounds);
 }
 
-TEST_CASE("a message without blocks brings nothing") {
+TEST_CASE("a message without blocks changes nothing") {
   CHECK(of<around>(2) == pattern::rounds);
   for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
@@ -141,7 +141,7 @@ TEST_CASE("a message without blocks brings nothing") {
     });
 }
 
-TEST_CASE("what comes to a rank that it is not promised to leaves its memory alone") {
+TEST_CASE("data that arrives at a rank without a promised result does not change its memory") {
   CHECK(of<everywhere>(2) == pattern::rounds);
   for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
@@ -152,7 +152,7 @@ TEST_CASE("what comes to a rank that it is not promised to leaves its memory alo
     });
 }
 
-TEST_CASE("what an exclusive scan hands to rank 0, which is promised nothing, lies in scratch memory") {
+TEST_CASE("data that an exclusive scan sends to rank 0, which is promised none, goes to scratch memory") {
   for (const std::size_t n : {1u, 100'000u})
     kolo::threads::run(2, [&](auto& comm) {
       const std::vector<int> in(n, 10 + comm.rank());
@@ -162,7 +162,7 @@ TEST_CASE("what an exclusive scan hands to rank 0, which is promised nothing, li
     });
 }
 
-TEST_CASE("a root that a table names, and its kind has none, is of no consequence") {
+TEST_CASE("a root in the table of a collective without root is ignored") {
   const auto add = kolo::arrival::mine_first;
   const kolo::synthesized swaps{{.collective = kolo::kind::allreduce,
                                  .ranks = 2,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Memory between operations: how it grows, where freeing it is quick and where it may wait, and what is left when there is none.
+// Memory between operations: how it grows, when it is freed, and what is left if there is no more.
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
 
@@ -11,7 +11,7 @@ using namespace kolo::detail::execute;
 
 namespace {
 
-/// A device's, of which there are 1000 bytes.
+/// A device's memory of 1000 bytes.
 struct counted_memory {
   static inline std::size_t taken = 0, freed = 0;
   struct release {
@@ -27,7 +27,7 @@ struct counted_memory {
 
 }  // namespace
 
-TEST_CASE("pool: what a device may still use is not freed before the end, and is no more than what is in use") {
+TEST_CASE("pool: a device's old buffers are freed at the end, and together are shorter than the current one") {
   {
     growing_buffer<counted_memory> p;
     for (const std::size_t bytes : {100u, 101u, 150u, 201u}) CHECK(p.at_least(bytes) != nullptr);
@@ -39,14 +39,14 @@ TEST_CASE("pool: what a device may still use is not freed before the end, and is
   }
   CHECK(counted_memory::freed == 3);
 }
-TEST_CASE("pool: where there is no memory for twice as much, there is for as much as is asked for") {
+TEST_CASE("pool: without memory for twice the size, the requested size is allocated") {
   counted_memory::taken = counted_memory::freed = 0;
   growing_buffer<counted_memory> p;
   CHECK(p.at_least(400) != nullptr);
   CHECK(p.at_least(500) != nullptr);
   CHECK(counted_memory::taken == 400 + 500);
 }
-TEST_CASE("pool: what is abandoned is not freed") {
+TEST_CASE("pool: abandoned memory is not freed") {
   counted_memory::taken = counted_memory::freed = 0;
   std::byte* all[2];
   {
@@ -58,8 +58,8 @@ TEST_CASE("pool: what is abandoned is not freed") {
   CHECK(counted_memory::freed == 0);
   for (auto* const p : all) std::free(p);
 }
-TEST_CASE("pool: the host's memory that cannot be had leaves nothing that is taken for memory") {
-  if (testing::is_sanitized) return;  // which ends the program
+TEST_CASE("pool: after an allocation on the host has failed, the pool can be used again") {
+  if (testing::is_sanitized) return;  // they end the program
   growing_buffer<> p;
   CHECK(p.at_least(100) != nullptr);
   CHECK_THROWS_AS(p.at_least(static_cast<std::size_t>(-1) / 2), std::bad_alloc);

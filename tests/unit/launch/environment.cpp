@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each launcher says in the environment, what is made of it, and what is refused.
+// from_environment: each launcher's variables, how they are interpreted, and which are refused.
 #include <kolo/launch/environment.hpp>
 
 #include <map>
@@ -61,7 +61,7 @@ TEST_CASE("without a launcher there is one rank") {
   CHECK(place(read({{"PATH", "/bin"}, {"LOCAL_RANK", "3"}})) == "nobody 0/1 0/1 0/1");
 }
 
-TEST_CASE("every launcher is understood") {
+TEST_CASE("the variables of every launcher are read") {
   CHECK(place(read(mpich)) == "mpich 5/8 1/4 1/2");
   CHECK(place(read(open_mpi)) == "open-mpi 2/4 2/4 0/1");
   CHECK(place(read(srun)) == "srun 6/7 0/1 3/4");
@@ -71,7 +71,7 @@ TEST_CASE("every launcher is understood") {
   CHECK(read(mpich).rank_variable == "PMI_RANK");
 }
 
-TEST_CASE("what is not said is taken to be one host, or hosts that are filled in order") {
+TEST_CASE("if variables are missing, one host is assumed, or hosts that are filled in order") {
   CHECK(place(read({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})) == "mpich 1/2 1/2 0/1");
   CHECK(place(read({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) == "torchrun 1/2 1/2 0/1");
   CHECK(place(read(without(without(torchrun, "GROUP_WORLD_SIZE"), "TORCHELASTIC_RUN_ID"))) == "torchrun 3/4 1/2 1/2");
@@ -81,18 +81,18 @@ TEST_CASE("what is not said is taken to be one host, or hosts that are filled in
         "mpich 8/9 0/4 2/3");
 }
 
-TEST_CASE("what the user says counts first, and launchers in a fixed order") {
+TEST_CASE("KOLO_ variables have precedence, then launchers in a fixed order") {
   const auto everything = with(with(with(mpich, open_mpi), srun), torchrun);
   CHECK(place(read(with(everything, {{"KOLO_RANK", "0"}, {"KOLO_SIZE", "1"}}))) == "kolo 0/1 0/1 0/1");
   CHECK(read(everything).launcher == "torchrun");
   CHECK(read(without(everything, "TORCHELASTIC_RUN_ID")).launcher == "open-mpi");
   CHECK(read(with(srun, mpich)).launcher == "mpich");                                  // mpiexec within a Slurm job
-  CHECK(read(with(srun, {{"PMI_RANK", "6"}, {"PMI_SIZE", "7"}})).launcher == "srun");  // srun that speaks PMI
+  CHECK(read(with(srun, {{"PMI_RANK", "6"}, {"PMI_SIZE", "7"}})).launcher == "srun");  // srun with PMI
   CHECK(read(with(srun, without(torchrun, "TORCHELASTIC_RUN_ID"))).launcher == "torchrun");
-  CHECK(read(with(srun, {{"RANK", "captain"}})).launcher == "srun");  // somebody else's variable
+  CHECK(read(with(srun, {{"RANK", "captain"}})).launcher == "srun");  // another program's variable
 }
 
-TEST_CASE("in a Slurm job but not in a step of it there is one rank") {
+TEST_CASE("a Slurm batch script and an interactive step are one rank") {
   CHECK(place(read({{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_NNODES", "2"}})) == "nobody 0/1 0/1 0/1");
   CHECK(place(read(with(without(srun, "SLURM_STEP_ID"), {{"SLURM_PROCID", "0"}}))) ==
         "nobody 0/1 0/1 0/1");  // a batch script
@@ -103,7 +103,7 @@ TEST_CASE("in a Slurm job but not in a step of it there is one rank") {
   CHECK(place(read(interactive)) == "srun 0/1 0/1 0/1");
 }
 
-TEST_CASE("how many tasks run on which node") {
+TEST_CASE("tasks_on_node reads the tasks of a node from Slurm's list, and nothing from a malformed one") {
   using kolo::detail::launch::tasks_on_node;
   const auto [list, node, tasks] = GENERATE(table<std::string, int, int>({{"4", 0, 4},
                                                                           {"2(x3),1", 0, 2},
@@ -120,7 +120,7 @@ TEST_CASE("how many tasks run on which node") {
   CHECK_FALSE(tasks_on_node("2,", 1).has_value());
 }
 
-TEST_CASE("garbage is refused with the variable and its value") {
+TEST_CASE("a malformed value is refused with its variable") {
   CHECK(refusal(with(mpich, {{"PMI_RANK", "five"}})) ==
         "kolo: PMI_RANK is \"five\", and should be a whole number from 0 on");
   for (const char* bad : {"", " 1", "1 ", "0x1", "1.0", "-1", "+1", "1e0", "99999999999999999999"}) {
@@ -139,7 +139,7 @@ TEST_CASE("garbage is refused with the variable and its value") {
   CHECK(refusal({{"KOLO_RANK", std::string(1000, '7')}, {"KOLO_SIZE", "2"}}).size() < 200);
 }
 
-TEST_CASE("half an announcement is refused with what is missing") {
+TEST_CASE("an incomplete set of variables is refused with the missing one") {
   CHECK(refusal({{"KOLO_SIZE", "4"}}) == "kolo: KOLO_SIZE is \"4\", but KOLO_RANK is not set");
   CHECK(refusal({{"RANK", "1"}}) == "kolo: RANK is \"1\", but WORLD_SIZE is not set");
   CHECK(refusal(without(mpich, "PMI_SIZE")) == "kolo: PMI_RANK is \"5\", but PMI_SIZE is not set");
@@ -153,7 +153,7 @@ TEST_CASE("half an announcement is refused with what is missing") {
         "kolo: KOLO_NODE_RANK is \"1\", but neither KOLO_NODE_COUNT nor KOLO_LOCAL_RANK is set");
 }
 
-TEST_CASE("numbers that do not fit together are refused") {
+TEST_CASE("inconsistent numbers are refused") {
   CHECK(refusal(with(mpich, {{"PMI_RANK", "8"}})) ==
         "kolo: PMI_RANK is \"8\" and PMI_SIZE is \"8\": the first should be less than the second");
   CHECK(refusal(with(mpich, {{"MPI_LOCALRANKID", "4"}})) ==

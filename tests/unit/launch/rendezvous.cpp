@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that were started by somebody else meet: all of them get one memory, or all of them the same sentence.
+// rendezvous: all ranks get one memory, or all of them the same error.
 #include <kolo/launch/rendezvous.hpp>
 #include <kolo/version.hpp>
 
@@ -22,13 +22,13 @@ using kolo::errc, kolo::detail::os::process_id, kolo::detail::shm::shared_mappin
 using kolo::detail::os::descriptor;
 using members = std::vector<process_id>;
 
-/// A job that no other test, and no other run of this one, has.
+/// A job name that no other test, and no other run of this one, uses.
 std::string fresh_job() {
   static int count = 0;
   return "kolo/test/" + std::to_string(::getpid()) + '/' + std::to_string(count++);
 }
 
-/// What a rank saw: "ok " and the sum that all ranks put together in the memory that they share, or "code(peer): sentence".
+/// A rank's result: "ok " and the sum of all ranks' contributions in the shared memory, or "code(peer): message".
 std::string meet(const rendezvous_options& i, std::uint64_t (*prepare)(shared_mapping&, const members&) = nullptr) {
   try {
     const rendezvous_result m = rendezvous(i, [&](shared_mapping& memory, const members& all) {
@@ -47,56 +47,56 @@ std::string meet(const rendezvous_options& i, std::uint64_t (*prepare)(shared_ma
   }
 }
 
-rendezvous_options invite(const std::string& job, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
+rendezvous_options options_for(const std::string& job, int rank, int size, std::chrono::nanoseconds timeout = 20s) {
   return {.rank = rank, .size = size, .name = job, .timeout = timeout, .terms = {{"slot_bytes", 65536}, {"slots", 4}}};
 }
 
 }  // namespace
 
-TEST_CASE("all ranks come to share one memory, in whatever order they arrive") {
+TEST_CASE("all ranks share one memory, in any order of arrival") {
   const int size = GENERATE(1, 2, 3, 4, 8);
   const auto job = fresh_job();
   const auto before = testing::files_in("/dev/shm");
-  for (const auto& said : testing::in_children(size, [&](int r) { return meet(invite(job, r, size)); }))
+  for (const auto& said : testing::in_children(size, [&](int r) { return meet(options_for(job, r, size)); }))
     CHECK(said == "ok " + std::to_string((1 << size) - 1));
   CHECK(testing::nothing_stays_in_dev_shm(before));
 }
 
-TEST_CASE("rank 0 may be the last") {
+TEST_CASE("rank 0 may arrive last") {
   const auto job = fresh_job();
   testing::wire started;
   std::vector<testing::child> others;
   for (int r = 1; r < 4; ++r)
     others.emplace_back([&, r] {
       started.say("!");
-      return meet(invite(job, r, 4));
+      return meet(options_for(job, r, 4));
     });
   started.hear(3);
-  testing::child first{[&] { return meet(invite(job, 0, 4)); }};
+  testing::child first{[&] { return meet(options_for(job, 0, 4)); }};
   CHECK(first.result() == "ok 15");
   for (auto& o : others) CHECK(o.result() == "ok 15");
 }
 
-TEST_CASE("two jobs at once, and one job again and again") {
+TEST_CASE("two jobs may meet at once, and a job's name may be used again") {
   const std::string jobs[] = {fresh_job(), fresh_job()};
   const auto all = testing::in_children(6, [&](int i) {
     std::string said;
     for (int again = 0; again < 5; ++again)
-      said += meet(invite(jobs[i % 2] + '/' + std::to_string(again), i / 2, 3)) + ' ';
+      said += meet(options_for(jobs[i % 2] + '/' + std::to_string(again), i / 2, 3)) + ' ';
     return said;
   });
   for (const auto& said : all) CHECK(said == "ok 7 ok 7 ok 7 ok 7 ok 7 ");
-  // The same name once more, in new processes.
+  // The same name again, in new processes.
   for (int again = 0; again < 3; ++again)
-    for (const auto& said : testing::in_children(2, [&](int r) { return meet(invite(jobs[0], r, 2)); }))
+    for (const auto& said : testing::in_children(2, [&](int r) { return meet(options_for(jobs[0], r, 2)); }))
       CHECK(said == "ok 3");
 }
 
-TEST_CASE("who does not come is named, by everybody") {
+TEST_CASE("a missing rank is named by all ranks") {
   const auto job = fresh_job();
   const auto all = testing::in_children(4, [&](int r) {
     if (r == 1) return std::string{};
-    return meet(invite(job, r, 4, r == 2 ? 200ms : 20s));  // the least patient ends it for all
+    return meet(options_for(job, r, 4, r == 2 ? 200ms : 20s));  // the shortest timeout ends it for all
   });
   for (const int r : {0, 2, 3}) {
     const auto& said = all[static_cast<std::size_t>(r)];
@@ -104,28 +104,28 @@ TEST_CASE("who does not come is named, by everybody") {
     CHECK(said.starts_with("timeout(1): kolo: rendezvous, rank " + std::to_string(r) +
                            ": rank 1 did not come within 0."));
   }
-  const std::string many = testing::child{[&] { return meet(invite(job, 0, 30, 1ms)); }}.result();
+  const std::string many = testing::child{[&] { return meet(options_for(job, 0, 30, 1ms)); }}.result();
   CHECK(many.find("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 21 more did not come within") != std::string::npos);
 }
 
-TEST_CASE("when rank 0 does not come, that is said with what to do") {
-  const std::string said = testing::child{[] { return meet(invite(fresh_job(), 1, 2, 50ms)); }}.result();
+TEST_CASE("if rank 0 is missing, the error says what to do") {
+  const std::string said = testing::child{[] { return meet(options_for(fresh_job(), 1, 2, 50ms)); }}.result();
   CHECK(said.starts_with(
       "timeout(0): kolo: rendezvous, rank 1: rank 0 was not found within 0.050 s: it was not started, or"));
   CHECK(said.ends_with("KOLO_JOB"));
 }
 
-TEST_CASE("ranks that differ are named, to all") {
+TEST_CASE("a rank with other options is named on all ranks") {
   const auto job = fresh_job();
   const auto odd = [&](int size, auto change) {
     const auto all = testing::in_children(3, [&](int r) {
-      auto i = invite(job, r, size);
+      auto i = options_for(job, r, size);
       if (r == 2) change(i);
       return meet(i);
     });
-    for (std::size_t r = 1; r < 3; ++r) {  // but for who says it
+    for (std::size_t r = 1; r < 3; ++r) {  // equal, except for the reporting rank
       auto expected = all[0];
-      auto i = invite(job, static_cast<int>(r), size);
+      auto i = options_for(job, static_cast<int>(r), size);
       if (r == 2) change(i);
       expected.replace(expected.find("rank 0:"), 7, "rank " + std::to_string(i.rank) + ':');
       CHECK(all[r] == expected);
@@ -141,10 +141,10 @@ TEST_CASE("ranks that differ are named, to all") {
         }).starts_with("mismatch(7): kolo: rendezvous, rank 0: a rank 7 came"));
 }
 
-TEST_CASE("a rank that comes twice is refused, also rank 0") {
+TEST_CASE("two processes with the same rank are refused, also for rank 0") {
   const int twice = GENERATE(0, 1);
   const auto job = fresh_job();
-  const auto all = testing::in_children(3, [&](int i) { return meet(invite(job, i == 2 ? twice : i, 4)); });
+  const auto all = testing::in_children(3, [&](int i) { return meet(options_for(job, i == 2 ? twice : i, 4)); });
   for (const auto& said : all) {
     INFO(said);
     CHECK(said.starts_with("mismatch(" + std::to_string(twice) + "): kolo: rendezvous, rank "));
@@ -152,9 +152,9 @@ TEST_CASE("a rank that comes twice is refused, also rank 0") {
   }
 }
 
-TEST_CASE("another version of the library is named; strangers are ignored") {
+TEST_CASE("another version of the library is named; foreign connections are ignored") {
   const auto job = fresh_job();
-  testing::child host{[&] { return meet(invite(job, 0, 2)); }};
+  testing::child host{[&] { return meet(options_for(job, 0, 2)); }};
   descriptor line;
   const auto say = [&](const auto& words) {
     while (!(line = connect_to(job))) ::sched_yield();
@@ -162,7 +162,7 @@ TEST_CASE("another version of the library is named; strangers are ignored") {
   };
   REQUIRE(say("GET / HTTP/1.1"));
   REQUIRE(say(char{0}));
-  hello_message hello = greet(invite(job, 1, 2), 20s);
+  hello_message hello = greet(options_for(job, 1, 2), 20s);
   const auto version = "kolo " + std::to_string(kolo::version_major) + "." + std::to_string(kolo::version_minor) + "." +
                        std::to_string(kolo::version_patch);
   const auto ours = version + " (protocol 1)";
@@ -175,7 +175,7 @@ TEST_CASE("another version of the library is named; strangers are ignored") {
     CHECK(std::string_view{receive_reply(line.get(), file)->text}.starts_with("rank 1 was built with kolo 9.8.7"));
     CHECK_FALSE(file);
   }
-  SECTION("protocol, with another greeting") {
+  SECTION("protocol, with a longer hello") {
     struct longer : hello_message {
       std::int64_t more[4] = {};
     } other;
@@ -192,38 +192,39 @@ TEST_CASE("another version of the library is named; strangers are ignored") {
   }
 }
 
-TEST_CASE("a rank that ends while the others still come is named at once") {
+TEST_CASE("a rank that ends during the rendezvous is named at once") {
   const auto job = fresh_job();
-  testing::child host{[&] { return meet(invite(job, 0, 4)); }}, other{[&] { return meet(invite(job, 1, 4)); }};
+  testing::child host{[&] { return meet(options_for(job, 0, 4)); }},
+      other{[&] { return meet(options_for(job, 1, 4)); }};
   {
-    descriptor line;  // rank 2 says its greeting and is gone
+    descriptor line;  // rank 2 sends its hello and ends
     while (!(line = connect_to(job))) ::sched_yield();
-    const hello_message hello = greet(invite(job, 2, 4), 20s);
+    const hello_message hello = greet(options_for(job, 2, 4), 20s);
     REQUIRE(::send(line.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
   }
   CHECK(host.result() == "peer died(2): kolo: rendezvous, rank 0: rank 2 ended before all had come");
   CHECK(other.result() == "peer died(2): kolo: rendezvous, rank 1: rank 2 ended before all had come");
 }
 
-TEST_CASE("when rank 0 dies, or cannot make the memory, the others learn it at once") {
+TEST_CASE("if rank 0 dies or cannot reserve the memory, the others get the error at once") {
   const auto job = fresh_job();
   SECTION("dies") {
     testing::wire greeted, never;
-    testing::child host{[&] {  // a rank 0 that listens, and says nothing
+    testing::child host{[&] {  // a rank 0 that listens, and sends nothing
       const descriptor listener = listen_at(job);
       pollfd watched{listener.get(), POLLIN, 0};
       ::poll(&watched, 1, -1);
       greeted.say("!");
       return never.hear();
     }};
-    testing::child other{[&] { return meet(invite(job, 1, 3)); }};
+    testing::child other{[&] { return meet(options_for(job, 1, 3)); }};
     greeted.hear();
     host.kill();
     CHECK(other.result() == "peer died(0): kolo: rendezvous, rank 1: rank 0 died before all had come");
   }
   SECTION("throws") {
     const auto all = testing::in_children(3, [&](int r) {
-      return meet(invite(job, r, 3),
+      return meet(options_for(job, r, 3),
                   [](shared_mapping& memory, const members&) { return memory.reserve(std::size_t{1} << 60); });
     });
     for (const auto& said : all)
@@ -233,28 +234,29 @@ TEST_CASE("when rank 0 dies, or cannot make the memory, the others learn it at o
   }
 }
 
-TEST_CASE("who has no descriptor left for the memory says so") {
-  if (testing::is_sanitized) return;  // it needs descriptors where something is thrown
+TEST_CASE("a rank without a free descriptor for the memory gets an error") {
+  if (testing::is_sanitized) return;  // they need descriptors when something is thrown
   const auto job = fresh_job();
-  testing::child host{[&] { return meet(invite(job, 0, 2)); }};
+  testing::child host{[&] { return meet(options_for(job, 0, 2)); }};
   testing::child other{[&] {
     while (!connect_to(job)) ::sched_yield();
     const int next = ::dup(0);
     ::close(next);
-    const rlimit one{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};  // the socket's
+    const rlimit one{static_cast<rlim_t>(next) + 1, static_cast<rlim_t>(next) + 1};  // for the socket
     ::setrlimit(RLIMIT_NOFILE, &one);
-    return meet(invite(job, 1, 2));
+    return meet(options_for(job, 1, 2));
   }};
   CHECK(other.result() == "out of resources(-1): kolo: receiving the shared segment: Too many open files");
 }
 
-TEST_CASE("rank 0 does not go on when the system has no room for what the others are to get") {
+TEST_CASE("rank 0 fails if the system cannot pass the descriptor of the memory") {
   const auto job = fresh_job();
-  testing::child other{[&] { return meet(invite(job, 1, 2, 300ms)); }};
+  testing::child other{[&] { return meet(options_for(job, 1, 2, 300ms)); }};
   testing::child first{[&]() -> std::string {
     if (!testing::forbid(SYS_sendmsg, ETOOMANYREFS)) return "cannot be tried";
     try {
-      rendezvous(invite(job, 0, 2, 300ms), [](shared_mapping& memory, const members&) { return memory.reserve(64); });
+      rendezvous(options_for(job, 0, 2, 300ms),
+                 [](shared_mapping& memory, const members&) { return memory.reserve(64); });
       return "goes on";
     } catch (const kolo::error& e) {
       return e.code() == errc::out_of_resources ? "" : e.what();
@@ -263,7 +265,7 @@ TEST_CASE("rank 0 does not go on when the system has no room for what the others
   CHECK(first.result() == "");
 }
 
-TEST_CASE("those who knock and go keep neither the others out nor rank 0 from looking at them") {
+TEST_CASE("clients that connect and leave neither keep the ranks out nor exhaust rank 0's descriptors") {
   const auto job = fresh_job();
   const auto met = [](auto&& rendezvous_of_two) -> std::string {
     try {
@@ -278,29 +280,29 @@ TEST_CASE("those who knock and go keep neither the others out nor rank 0 from lo
     descriptor listener = listen_at(job);
     int knocks = 0;
     while (knocks < 300 && connect_to(job)) ++knocks;
-    const rlimit few{100, 100};  // who lets in all who stand there has no descriptor left
+    const rlimit few{100, 100};  // fewer than the pending connections
     if (knocks < 100 || ::setrlimit(RLIMIT_NOFILE, &few) != 0) return "cannot be tried";
     ready.say("!");
-    const auto i = invite(job, 0, 2);
+    const auto i = options_for(job, 0, 2);
     return met([&](auto prepare) {
       rendezvous_server{i, std::move(listener), rendezvous_clock::now()}.receive(prepare);
     });
   }};
   ready.hear();
-  CHECK(met([&](auto prepare) { rendezvous(invite(job, 1, 2), prepare); }) == "met");
+  CHECK(met([&](auto prepare) { rendezvous(options_for(job, 1, 2), prepare); }) == "met");
   CHECK(host.result() == "met");
 }
 
-TEST_CASE("a place that somebody has taken before them is of no use: the ranks meet at another one") {
+TEST_CASE("if another process has bound the socket's name, the ranks meet at another one") {
   const auto job = fresh_job();
-  const descriptor silent = new_socket();  // it has the name, and nobody learns whose it is
+  const descriptor silent = new_socket();  // bound but not listening: its owner cannot be determined
   const socket_address here{job};
   REQUIRE(::bind(silent.get(), here.get(), here.length) == 0);
-  for (const auto& said : testing::in_children(3, [&](int r) { return meet(invite(job, r, 3)); }))
+  for (const auto& said : testing::in_children(3, [&](int r) { return meet(options_for(job, r, 3)); }))
     CHECK(said == "ok 7");
 }
 
-TEST_CASE("further places of a name are told from whatever else has a name") {
+TEST_CASE("further_places finds a job's further socket names, and no others") {
   const std::string place = further_place("kolo/job a/0"), other = further_place("kolo/job a/0");
   CHECK(place != other);
   const std::string line = "00: 00000002 00000000 00010000 0005 01 12345 ";
@@ -313,6 +315,7 @@ TEST_CASE("further places of a name are told from whatever else has a name") {
 }
 
 TEST_CASE("a name that is too long is refused") {
-  CHECK_THROWS_AS(rendezvous(invite(std::string(200, 'x'), 0, 2), [](shared_mapping&, const members&) { return 0u; }),
-                  kolo::error);
+  CHECK_THROWS_AS(
+      rendezvous(options_for(std::string(200, 'x'), 0, 2), [](shared_mapping&, const members&) { return 0u; }),
+      kolo::error);
 }

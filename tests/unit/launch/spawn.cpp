@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that fork starts: what becomes of them, what is said about it, and what is left.
+// spawn: how ranks end, what is reported, and what is left.
 #include <kolo/launch/spawn.hpp>
 
 #include <sys/resource.h>
@@ -27,13 +27,13 @@ int launch(
       [](void* context, int rank) { static_cast<decltype(both)*>(context)->second(rank); });
 }
 
-/// Nothing is left of the children of a process that says so.
+/// The status, and whether this process has children left.
 std::string all_gone(int status) {
   const bool none = ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
   return std::to_string(status) + (none ? " none left" : " some left");
 }
 
-/// Shared by the ranks and the test.
+/// An object that the ranks and the test share.
 template <class T>
 std::shared_ptr<T> shared_by_all() {
   auto memory =
@@ -64,11 +64,11 @@ TEST_CASE("every rank runs once, in a process of its own") {
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);
 }
 
-TEST_CASE("success says nothing") {
+TEST_CASE("success prints nothing") {
   CHECK(with_standard_error([] { return launch(3, [](int) { return 0; }); }) == "0\n");
 }
 
-TEST_CASE("what a rank throws, returns or dies of is reported with its rank") {
+TEST_CASE("a rank's exception, exit status or signal is reported with the rank") {
   const auto one = [](int who, int (*how)()) {
     return with_standard_error([=] { return launch(3, [=](int r) { return r == who ? how() : 0; }); });
   };
@@ -79,7 +79,7 @@ TEST_CASE("what a rank throws, returns or dies of is reported with its rank") {
   CHECK(one(0, [] { return 3; }) == "3\nkolo: rank 0 exited with status 3\n");
   CHECK(one(0, [] { return 256; }) == "1\nkolo: rank 0 exited with status 1\n");
   CHECK(one(0, [] { return -1; }) == "255\nkolo: rank 0 exited with status 255\n");
-  CHECK(one(2, [] {  // what a process that it has forked returns is not said by the rank
+  CHECK(one(2, [] {  // the return of a process that a rank forked is not reported as the rank's
           if (const pid_t copy = ::fork(); copy == 0) return 0;
           else ::waitpid(copy, nullptr, 0);
           return ::raise(SIGKILL);
@@ -92,7 +92,7 @@ TEST_CASE("what a rank throws, returns or dies of is reported with its rank") {
         "1\nkolo: rank 1: " + std::string(1999, 'x') + '\n');
 }
 
-TEST_CASE("the first cause comes first, and what followed from it after that") {
+TEST_CASE("the first cause is reported first, its consequences last") {
   const std::string said = with_standard_error([] {
     wire death_of[3];
     return launch(
@@ -132,7 +132,7 @@ TEST_CASE("a death is announced at once, while the others still run") {
   CHECK(said == "137\nkolo: rank 1 was killed by signal 9 (Killed)\n");
 }
 
-TEST_CASE("other children and the handler of the program are left alone") {
+TEST_CASE("other children and the program's SIGCHLD handler are left alone") {
   static std::atomic<int> signals{0};
   const std::string said =
       testing::child{[]() -> std::string {
@@ -140,23 +140,23 @@ TEST_CASE("other children and the handler of the program are left alone") {
         }, now{};
         mine.sa_handler = [](int) { ++signals; };
         ::sigaction(SIGCHLD, &mine, nullptr);
-        const pid_t stranger = ::fork();
-        if (stranger == 0) ::_exit(17);
+        const pid_t other_child = ::fork();
+        if (other_child == 0) ::_exit(17);
         siginfo_t info;
-        while (::waitid(P_PID, static_cast<id_t>(stranger), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+        while (::waitid(P_PID, static_cast<id_t>(other_child), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
         }
         const int status = launch(4, [](int) { return 0; });
         ::sigaction(SIGCHLD, nullptr, &now);
         int theirs = 0;
         if (now.sa_handler != mine.sa_handler || signals == 0) return "another handler";
-        if (::waitpid(stranger, &theirs, 0) != stranger || WEXITSTATUS(theirs) != 17)
-          return "somebody took the stranger's status";
+        if (::waitpid(other_child, &theirs, 0) != other_child || WEXITSTATUS(theirs) != 17)
+          return "another child's status was taken";
         return all_gone(status);
       }}.result();
   CHECK(said == "0 none left");
 }
 
-TEST_CASE("a program that ignores SIGCHLD still learns how its ranks ended") {
+TEST_CASE("if the program ignores SIGCHLD, exit statuses are reported, and a signal is not known") {
   const auto one = [](int (*how)()) {
     return with_standard_error([=] {
       ::signal(SIGCHLD, SIG_IGN);
@@ -168,7 +168,7 @@ TEST_CASE("a program that ignores SIGCHLD still learns how its ranks ended") {
   CHECK(one([] { return ::raise(SIGKILL); }) == "1\nkolo: rank 1 ended, and somebody else took its exit status\n");
 }
 
-TEST_CASE("without pidfd_open, or descriptors, everything is the same, and waiting does not burn the processor") {
+TEST_CASE("without pidfd_open, or descriptors, spawn does the same, and does not spin while it waits") {
   const bool has_descriptors = GENERATE(true, false);
   const std::string said = with_standard_error([=] {
     rlimit limit{};
@@ -193,7 +193,7 @@ TEST_CASE("without pidfd_open, or descriptors, everything is the same, and waiti
   CHECK(said == "137\nkolo: rank 1 was killed by signal 9 (Killed)\n");
 }
 
-TEST_CASE("a launch within a launch") {
+TEST_CASE("a spawn within a rank reports and returns its own ranks' status") {
   const std::string said = with_standard_error([] {
     return launch(2, [](int outer) {
       return launch(2, [outer](int inner) { return outer == 1 && inner == 1 ? ::raise(SIGKILL) : 0; });
@@ -202,7 +202,7 @@ TEST_CASE("a launch within a launch") {
   CHECK(said == "137\nkolo: rank 1 was killed by signal 9 (Killed)\nkolo: rank 1 exited with status 137\n");
 }
 
-TEST_CASE("when the parent is killed, the ranks go with it, and theirs with them") {
+TEST_CASE("when the parent is killed, its ranks end, and so do theirs") {
   wire born, never, alive;
   testing::child parent{[&] {
     launch(2, [&](int) {
@@ -217,10 +217,10 @@ TEST_CASE("when the parent is killed, the ranks go with it, and theirs with them
   alive.close_writer();
   REQUIRE(born.hear(4) == "!!!!");
   parent.kill();
-  CHECK(alive.ended());  // its last writer is gone
+  CHECK(alive.ended());  // its last writer has ended
 }
 
-TEST_CASE("what was printed before is printed once, and what ranks print arrives") {
+TEST_CASE("output buffered before the fork is printed once, and the ranks' output arrives") {
   wire out;
   const std::string said = testing::child{[&] {
                              FILE* const file = ::tmpfile();
@@ -235,10 +235,10 @@ TEST_CASE("what was printed before is printed once, and what ranks print arrives
   for (const char* part : {"before ", "rank0 ", "rank1 ", "rank2 "}) CHECK(said.find(part) == said.rfind(part));
 }
 
-TEST_CASE("when not all ranks can be started, those that were are ended, and it is said") {
+TEST_CASE("if not all ranks can be started, the others are ended, and an error is thrown") {
   const std::string said = testing::child{[]() -> std::string {
                              if (::geteuid() != 0) return "no root";
-                             const rlimit three{3, 3};  // processes of a user who has none: this one and two more
+                             const rlimit three{3, 3};  // processes of a new user: this one and two more
                              const uid_t own = 100'000 + static_cast<uid_t>(::getpid());
                              if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(own, own, own) != 0)
                                return "no root";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checked mode among threads: every disagreement is told to every rank, with both ranks and both places; and nothing else changes.
+// Checked mode: every mismatch is an error on every rank, with both ranks and both source locations; nothing else changes.
 #include <kolo/observe/checked.hpp>
 #include <kolo/simulate/simulated.hpp>
 
@@ -21,9 +21,9 @@ namespace {
 
 const kolo::threads::options checked{.timeout = 60s, .checked = true};
 
-/// run(p, f): f(comm) on p ranks. The cases one after the other; what ranks are told is compared here, since Catch wants one thread.
+/// run(p, f): f(comm) on p ranks. Runs the cases in turn and compares the ranks' errors in this thread, as Catch2 requires.
 template <class Run>
-void all_are_told(int p, Run run) {
+void check_all_mismatches(int p, Run run) {
   std::mutex one_at_a_time;
   std::vector<std::array<std::string, 3>> said;
   const auto with = [&](auto f) { run(p, f); };
@@ -46,17 +46,18 @@ std::string sum_of_ranks(C& comm) {
 
 }  // namespace
 
-TEST_CASE("slots") {
-  for (const int p : {2, 3, 5}) all_are_told(p, [](int n, auto f) { kolo::threads::run(n, f, checked); });
+TEST_CASE("checked: mismatches over slots") {
+  for (const int p : {2, 3, 5}) check_all_mismatches(p, [](int n, auto f) { kolo::threads::run(n, f, checked); });
 }
-TEST_CASE("slots that are shorter than a record") {
-  all_are_told(3, [](int n, auto f) { kolo::threads::run(n, f, {.timeout = 60s, .slot_bytes = 64, .checked = true}); });
+TEST_CASE("checked: mismatches over slots that are shorter than a record") {
+  check_all_mismatches(
+      3, [](int n, auto f) { kolo::threads::run(n, f, {.timeout = 60s, .slot_bytes = 64, .checked = true}); });
 }
-TEST_CASE("messages") {
-  for (const int p : {2, 3}) all_are_told(p, [](int n, auto f) { run_message_threads(n, f, checked); });
+TEST_CASE("checked: mismatches over messages") {
+  for (const int p : {2, 3}) check_all_mismatches(p, [](int n, auto f) { run_message_threads(n, f, checked); });
 }
-TEST_CASE("two wires") {
-  all_are_told(4, [](int n, auto f) {
+TEST_CASE("checked: mismatches over a routed transport") {
+  check_all_mismatches(4, [](int n, auto f) {
     run_routed_threads(by_turns(n),
                        [&](auto& whole) {
                          kolo::communicator<kolo::checked<routed_transport>> comm{std::move(whole.transport())};
@@ -65,11 +66,11 @@ TEST_CASE("two wires") {
                        {.timeout = 60s});
   });
 }
-TEST_CASE("virtual time") {
-  all_are_told(3, [](int n, auto f) { kolo::virtual_time::run(n, {}, f, {.checked = true}); });
+TEST_CASE("checked: mismatches in virtual time") {
+  check_all_mismatches(3, [](int n, auto f) { kolo::virtual_time::run(n, {}, f, {.checked = true}); });
 }
-TEST_CASE("the decorator") {
-  all_are_told(3, [](int n, auto f) {
+TEST_CASE("checked: mismatches in the decorator") {
+  check_all_mismatches(3, [](int n, auto f) {
     kolo::threads::run(n, [&](auto& whole) {
       kolo::communicator<kolo::checked<kolo::threads::transport>> comm{std::move(whole.transport())};
       f(comm);
@@ -77,7 +78,7 @@ TEST_CASE("the decorator") {
   });
 }
 
-TEST_CASE("what ranks may differ in is let pass, and the results are the same") {
+TEST_CASE("checked: differences that are allowed pass, and the results are the same") {
   for (const int p : {1, 2, 3, 5}) {
     const auto said = on_threads(
         p,
@@ -107,7 +108,7 @@ TEST_CASE("what ranks may differ in is let pass, and the results are the same") 
   }
 }
 
-TEST_CASE("a group that is split off is checked, numbers its own ranks and calls, and breaks alone") {
+TEST_CASE("checked: a split communicator is checked, numbers its own ranks and calls, and fails alone") {
   const auto said = on_threads(
       3,
       [](auto& comm) -> std::string {
@@ -123,7 +124,7 @@ TEST_CASE("a group that is split off is checked, numbers its own ranks and calls
   CHECK(said[0].find("; rank 1 calls allreduce of 7 int, sum, at checked.cpp:") != std::string::npos);
 }
 
-TEST_CASE("the error's fields") {
+TEST_CASE("checked: the error's fields") {
   const auto said = on_threads(
       3,
       [](auto& comm) -> std::string {
@@ -141,7 +142,7 @@ TEST_CASE("the error's fields") {
   CHECK(said == all_say(3, "mismatch 023 broadcast"));
 }
 
-TEST_CASE("two threads of a rank that call on one communicator: the second is told, the first goes on") {
+TEST_CASE("checked: if two threads of a rank call on one communicator, the second fails and the first goes on") {
   std::latch told{2};
   const auto said = on_threads(
       2,
@@ -151,7 +152,7 @@ TEST_CASE("two threads of a rank that call on one communicator: the second is to
           return sum_of_ranks(comm);
         }
         std::string first;
-        std::thread caller{[&] { first = sum_of_ranks(comm); }};  // waits, since rank 1 does not come yet
+        std::thread caller{[&] { first = sum_of_ranks(comm); }};  // waits, since rank 1 has not called yet
         while (!std::atomic_ref{comm.engine()->is_comparing}.load()) std::this_thread::yield();
         const auto second = words_of([&] { kolo::barrier(comm); });
         told.arrive_and_wait();
@@ -163,7 +164,7 @@ TEST_CASE("two threads of a rank that call on one communicator: the second is to
   CHECK(said[1] == "1");
 }
 
-TEST_CASE("a call too many names those who have left, or do not come") {
+TEST_CASE("checked: an extra call names a rank that has left or is late") {
   CHECK(on_threads(
             2, [](auto& comm) { return comm.rank() == 0 ? "" : end_of([&] { kolo::barrier(comm); }); }, checked)[1] ==
         "peer left 0");
@@ -180,7 +181,7 @@ TEST_CASE("a call too many names those who have left, or do not come") {
   CHECK(said == all_say(3, "timeout 2"));
 }
 
-TEST_CASE("a rank that is late after a split is named") {
+TEST_CASE("checked: a rank that is late after a split is named") {
   std::latch given_up{2};
   const auto said = on_threads(
       3,
@@ -196,7 +197,7 @@ TEST_CASE("a rank that is late after a split is named") {
     CHECK(words.ends_with("rank 0 is late: it has not done its part within 0.250 s; it has begun no operation"));
 }
 
-TEST_CASE("who waits for rank 0 leaves it to rank 0 to say who is late") {
+TEST_CASE("checked: ranks that wait for rank 0 report the late rank that rank 0 names") {
   std::vector<std::string> said(3);
   kolo::virtual_time::run(3, {},
                           [&](auto& comm) {
@@ -207,7 +208,7 @@ TEST_CASE("who waits for rank 0 leaves it to rank 0 to say who is late") {
   CHECK(said == all_say(3, "timeout 2"));
 }
 
-TEST_CASE("all ranks are checked, or none") {
+TEST_CASE("checked: either all ranks are checked or none") {
   for (const int one : {0, 1, 2}) {
     const auto said = on_threads(3, [&](auto& comm) {
       comm.engine()->is_checked = comm.rank() == one;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who counts as alive: not a zombie, not whoever was given the number afterwards, but whatever cannot be told.
+// is_alive: false for a zombie and for a reused pid, true where it cannot be determined.
 #include <kolo/os/process.hpp>
 
 #include <grp.h>
@@ -32,7 +32,7 @@ std::atomic<long> allocations{0};
 
 using kolo::detail::os::is_alive, kolo::detail::os::process_id, kolo::detail::os::this_process;
 
-TEST_CASE("this process is alive, and its parent is who it is") {
+TEST_CASE("this_process is alive, and read_status reports its parent") {
   const process_id me = this_process();
   CHECK(me.pid == ::getpid());
   CHECK(me.start_time > 0);
@@ -41,7 +41,7 @@ TEST_CASE("this process is alive, and its parent is who it is") {
   CHECK(kolo::detail::os::read_status(me.pid).parent == ::getppid());
 }
 
-TEST_CASE("a child is alive until it ends, and dead as a zombie, after its burial, and for whoever gets its number") {
+TEST_CASE("is_alive: true for a running child, false for a zombie, a reaped child and a reused pid") {
   testing::wire born, never;
   testing::child c{[&] {
     born.say("!");
@@ -51,7 +51,7 @@ TEST_CASE("a child is alive until it ends, and dead as a zombie, after its buria
   const process_id id{c.pid(), kolo::detail::os::read_status(c.pid()).start_time};
   CHECK(is_alive(id));
   CHECK_FALSE(is_alive({id.pid, id.start_time + 1}));
-  CHECK(is_alive({id.pid, 0}));  // an unknown start is no evidence
+  CHECK(is_alive({id.pid, 0}));  // 0: an unknown start time, which is not compared
   c.kill();
   c.await_end();
   CHECK(kolo::detail::os::read_status(id.pid).state == 'Z');
@@ -62,7 +62,7 @@ TEST_CASE("a child is alive until it ends, and dead as a zombie, after its buria
 }
 
 namespace {
-/// f() without a descriptor to spare.
+/// f() without a free file descriptor.
 template <class F>
 auto without_descriptors(F f) {
   rlimit before{};
@@ -75,7 +75,7 @@ auto without_descriptors(F f) {
 }
 }  // namespace
 
-TEST_CASE("the dead are told from the living without a descriptor to spare") {
+TEST_CASE("is_alive needs no free file descriptor") {
   testing::wire never;
   testing::child c{[&] { return never.hear(); }};
   const process_id id{c.pid(), kolo::detail::os::read_status(c.pid()).start_time};
@@ -115,7 +115,7 @@ TEST_CASE("a stopped process is alive") {
   CHECK(is_alive({c.pid(), kolo::detail::os::read_status(c.pid()).start_time}));
 }
 
-TEST_CASE("a name cannot pretend to be something else") {
+TEST_CASE("a process name that resembles fields of /proc/PID/stat changes nothing") {
   const std::string said = testing::child{[] {
                              const process_id before = this_process();
                              ::prctl(PR_SET_NAME, ") Z 1 (a) X 2 )");
@@ -124,7 +124,7 @@ TEST_CASE("a name cannot pretend to be something else") {
   CHECK(said == "the same");
 }
 
-TEST_CASE("without /proc, and without permission, a process counts as alive") {
+TEST_CASE("without /proc, every process counts as alive") {
   const std::string said =
       testing::child{[]() -> std::string {
         const process_id me = this_process(), nobody{me.pid + 1'000'000'000, 1};
@@ -141,7 +141,7 @@ TEST_CASE("without /proc, and without permission, a process counts as alive") {
   CHECK(said == "alive");
 }
 
-TEST_CASE("a process that /proc hides is alive as long as it has its number") {
+TEST_CASE("a process that /proc hides is alive while its pid exists") {
   const std::string said =
       testing::child{[]() -> std::string {
         if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
@@ -153,7 +153,7 @@ TEST_CASE("a process that /proc hides is alive as long as it has its number") {
         auto root = start();
         const process_id privileged{root.pid(), kolo::detail::os::read_status(root.pid()).start_time};
         if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return "no other user";
-        auto equal = start();  // which may not be looked into, since it has had other rights
+        auto equal = start();  // hidden although it has the same user: its credentials have changed
         const process_id mine{equal.pid(), 0};
         if (!is_hidden(mine) || !is_hidden(privileged)) return "not hidden";
         const auto both = [&] {
@@ -165,7 +165,7 @@ TEST_CASE("a process that /proc hides is alive as long as it has its number") {
         equal.kill();
         equal.result();
         const std::string after = both();
-        never.say("!");  // the other one may not be killed from here
+        never.say("!");  // this user may not kill the other one
         root.result();
         return before + "- " + after;
       }}.result();
@@ -177,7 +177,7 @@ TEST_CASE("a process that /proc hides is alive as long as it has its number") {
   CHECK(said == "alive alive alive alive - dead alive dead alive ");
 }
 
-TEST_CASE("asking allocates nothing and keeps no file open") {
+TEST_CASE("is_alive allocates nothing and leaves no file open") {
   const process_id me = this_process();
   const auto open_before = testing::files_in("/proc/self/fd").size();
   const long before = allocations;

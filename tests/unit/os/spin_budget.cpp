@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whose peer shares its core learns to yield at once, and unlearns it.
+// spin_budget: a wait yields at once if its peer shares its core, and polls long again once it does not.
 #include <kolo/os/spin_budget.hpp>
 
 #include "support/catch.hpp"
@@ -8,11 +8,11 @@ using kolo::detail::os::spin_budget;
 
 namespace {
 
-/// A wait that ends after so many fruitless looks, or, where it yields at all, after so many more: how often might it look before it yields?
+/// A wait that ends after `fruitless` polls, or, if `after_yielding` is positive, that many polls after it began to yield. Returns the polls before it yields.
 int wait(spin_budget& b, int fruitless, int after_yielding = 0) {
   const int looks = b.begin();
   b.polled((after_yielding > 0 ? looks + after_yielding : fruitless) -
-           1);  // each look overwrites what the one before has said
+           1);  // each poll overwrites the number of the one before
   return looks;
 }
 int waits_with_few_looks(spin_budget& b, int waits, int fruitless, int after_yielding = 0) {
@@ -23,7 +23,7 @@ int waits_with_few_looks(spin_budget& b, int waits, int fruitless, int after_yie
 
 }  // namespace
 
-TEST_CASE("who finds what it awaits, or sleeps for it, goes on looking long") {
+TEST_CASE("waits that end before they yield, or after they sleep, continue to poll long") {
   for (const int fruitless : {1, 100, spin_budget::most, spin_budget::most + spin_budget::yields + 1, 10'000}) {
     INFO(fruitless << " fruitless looks");
     spin_budget b;
@@ -31,13 +31,13 @@ TEST_CASE("who finds what it awaits, or sleeps for it, goes on looking long") {
   }
 }
 
-TEST_CASE("who finds it only when it yields gives its core away at once, in the end, and looks long now and then") {
+TEST_CASE("after enough waits that end only when they yield, a wait polls once, and one in 256 polls long") {
   spin_budget b;
   CHECK(waits_with_few_looks(b, 1000, 0, 2) == 0);
   waits_with_few_looks(b, 20'000, 0, 2);
   CHECK(waits_with_few_looks(b, 2560, 0, 2) == 2550);
 
-  SECTION("until those long looks find it") {
+  SECTION("until long polling succeeds") {
     CHECK(waits_with_few_looks(b, 10 * 256, 3) < 10 * 256);
     CHECK(waits_with_few_looks(b, 1000, 3) == 0);
   }

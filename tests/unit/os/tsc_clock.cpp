@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The quick clock says what the clock says that it stands for.
+// tsc_clock shows the time of steady_clock.
 #include <kolo/os/tsc_clock.hpp>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ std::int64_t asked() {
 }
 }  // namespace
 
-TEST_CASE("the quick clock is never far from the clock") {
+TEST_CASE("tsc_clock differs from steady_clock by less than 100 us") {
   kolo::detail::os::tsc_clock quick;
   const auto begin = asked();
   std::int64_t furthest = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The instructions of users' operators: vectors of 256 bits in a plain -O2 build, and nowhere a fused multiply-add; by g++ not even where it may.
+# The instructions of users' operators: vectors of 256 bits in a plain -O2 build, and no fused multiply-add; with g++ not even where the processor has it.
 """Usage: fused.py INCLUDE COMPILER..."""
 
 import re
@@ -38,9 +38,9 @@ def output(*command):
 
 
 def check_where_it_may(compiler, include, fused, *flags):
-    """The processor has it: g++ leaves it out of kernels, where it would fuse another product in each loop; clang fuses what an expression says."""
+    """The processor has fused multiply-add: g++ kernels have none, since it would fuse another product in each loop; clang fuses in an expression."""
     if not fused.search(assembly(compiler, include, OTHER_CODE, "-O2", *flags)):
-        raise SystemExit(f"{compiler} {' '.join(flags)}: a fused multiply-add is not seen, so this test sees nothing")
+        raise SystemExit(f"{compiler} {' '.join(flags)}: no fused multiply-add in other code, so this test detects nothing")
     is_clang = "clang" in output(compiler, "--version")
     found = fused.search(assembly(compiler, include, NUMBERS, "-O2", *flags))
     if bool(found) != is_clang:
@@ -51,7 +51,7 @@ def check_where_it_may(compiler, include, fused, *flags):
 def check(compiler, include):
     machine = output(compiler, "-dumpmachine").split("-")[0]
     if machine not in FUSED:
-        print(f"not run: {compiler} compiles for a processor that this test does not know")
+        print(f"not run: {compiler} compiles for a processor that is unknown to this test")
         return
     fused = re.compile(FUSED[machine])
     if machine == "aarch64":
@@ -60,12 +60,12 @@ def check(compiler, include):
     wide, chosen = re.compile(r"\tv(add|sub|mul)ps\b.*%ymm"), re.compile("transform_chunks")
     plain = assembly(compiler, include, QUATERNIONS + NUMBERS, "-O2")
     if found := fused.search(plain):
-        raise SystemExit(f"{compiler} -O2: {found[0].strip()}, which rounds otherwise than processors without it")
+        raise SystemExit(f"{compiler} -O2: {found[0].strip()}, which rounds differently from processors without it")
     if not wide.search(plain) or not chosen.search(plain):
         raise SystemExit(f"{compiler} -O2: no vectors of 256 bits, so there is nothing to choose from")
     for flags in (["-O0"], ["-O2", "-mavx2"], ["-O2", "-mavx2", "-mfma"]):
         if chosen.search(assembly(compiler, include, QUATERNIONS + NUMBERS, *flags)):
-            raise SystemExit(f"{compiler} {' '.join(flags)}: loops are compiled twice, and need not be")
+            raise SystemExit(f"{compiler} {' '.join(flags)}: loops are compiled twice without need")
     print(f"{compiler}: vectors of 256 bits, chosen at run time, and no fused multiply-add")
     for flags in (["-mfma"], ["-mavx2", "-mfma"]):
         check_where_it_may(compiler, include, fused, *flags)

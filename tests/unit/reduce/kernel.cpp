@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels against one element at a time: any number of sources, any alignment, with the result in the place of each source.
+// Kernels compared with one element at a time: any number of sources, any alignment, and the result in the place of each source.
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
@@ -23,7 +23,7 @@ using sizes = std::initializer_list<std::size_t>;
 struct rgb {
   std::uint8_t r, g, b;
 };
-struct mix {  // neither commutative nor kind to a kernel that swaps or forgets operands
+struct mix {  // not commutative, and sensitive to swapped and missing operands
   static constexpr bool commutative = false;
   rgb operator()(rgb x, rgb y) const {
     return {static_cast<std::uint8_t>(3 * x.r + y.g), static_cast<std::uint8_t>(x.g ^ y.b),
@@ -108,7 +108,7 @@ T element(const std::byte* from, std::size_t i) {
   return *reinterpret_cast<const T*>(raw);
 }
 
-/// Bytes with a margin on either side that nobody may touch, beginning as far from alignment as is asked for.
+/// Bytes with a margin on either side that must not be written, at offset `off` from alignment.
 class guarded {
  public:
   guarded(std::size_t bytes, std::size_t off)
@@ -128,7 +128,7 @@ class guarded {
   std::vector<std::byte> memory_;
 };
 
-/// combine() of n sources, compared with one element after the other, with dst apart from them (`in_place` < 0) or in the place of one of them.
+/// combine() of n sources compared with one element after the other; dst is apart from them (`in_place` < 0), or is one of them.
 template <class T, class Op>
 KOLO_UNFUSED bool combines(const Op& op, int n, std::size_t count, std::size_t off, int in_place, int finish_size) {
   using W = kolo::detail::reduce::wire_element_t<Op, T>;
@@ -154,7 +154,7 @@ KOLO_UNFUSED bool combines(const Op& op, int n, std::size_t count, std::size_t o
     return static_cast<A>(element<T>(s.data, i));
   };
   std::vector<std::byte> expected(count * sizeof(T));
-  std::vector<A> partial;  // whose elements need no assignment
+  std::vector<A> partial;  // of which elements need no assignment
   for (std::size_t i = 0; i < count; ++i) {
     partial.clear(), partial.push_back(widened(0, i));
     for (int k = 1; k < n; ++k) partial.push_back(static_cast<A>(op(partial.back(), widened(k, i))));
@@ -219,7 +219,7 @@ TEST_CASE("kernels of users' operators on users' elements") {
   check_kernel<float>(weighted{0.5F});
 }
 
-TEST_CASE("an operator in 16 bits works in 16 bits") {
+TEST_CASE("an operator on 16-bit elements is computed in 16 bits") {
   check_kernel<bfloat16>([](bfloat16 a, bfloat16 b) { return bfloat16(a - b); });
 }
 
@@ -284,7 +284,7 @@ void check_wire() {
 }
 }  // namespace
 
-TEST_CASE("what is put on the wire is rounded in memory, too") {
+TEST_CASE("elements that are sent in the wire type are rounded in memory, too") {
   check_wire<bfloat16, float>();
   check_wire<float16, float>();
   check_wire<bfloat16, double>();
@@ -293,14 +293,14 @@ TEST_CASE("what is put on the wire is rounded in memory, too") {
 }
 
 namespace {
-/// Every number of 16 bits, and floats of every exponent whose fractions lie on and around what decides how they are rounded.
+/// All 16-bit numbers; and floats of every exponent with fractions on and around the limits of rounding.
 template <class W>
 std::vector<W> all_halves() {
   std::vector<W> all;
   for (unsigned bits = 0; bits < 65536; ++bits) all.push_back(W::from_bits(static_cast<std::uint16_t>(bits)));
   return all;
 }
-std::vector<float> telling_floats() {
+std::vector<float> boundary_floats() {
   std::vector<float> all;
   for (std::uint32_t top = 0; top < 512; ++top)  // sign and exponent
     for (std::uint32_t bit = 1; bit < 0x800000; bit *= 2)
@@ -320,7 +320,7 @@ void check_conversions() {
   const auto wired = kolo::wire<W>(kolo::sum);
   const kolo::kernel converts = kolo::make_kernel<float>(wired), sums = kolo::make_kernel<W>(kolo::sum);
   std::vector<W> halves = all_halves<W>();
-  std::vector<float> wide(halves.size()), floats = telling_floats();
+  std::vector<float> wide(halves.size()), floats = boundary_floats();
   std::vector<W> narrow(floats.size(), W(0)), reversed(halves.rbegin(), halves.rend()), sum(halves.size(), W(0));
   converts.from_wire(bytes(wide), bytes(halves), halves.size());
   converts.to_wire(bytes(narrow), bytes(floats), nullptr, floats.size());
@@ -339,12 +339,12 @@ void check_conversions() {
 }
 }  // namespace
 
-TEST_CASE("kernels convert many elements as one is converted, infinity and NaN too") {
+TEST_CASE("kernels convert many elements as one is converted, also infinity and NaN") {
   check_conversions<bfloat16>();
   check_conversions<float16>();
 }
 
-TEST_CASE("a kernel says what it is") {
+TEST_CASE("a kernel's fields") {
   const kolo::kernel copy = kolo::detail::reduce::copy_kernel<triple>();
   CHECK(copy.element_bytes == sizeof(triple));
   CHECK(copy.wire_bytes == sizeof(triple));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every built-in operator on every kind of number, bit for bit against arithmetic that is done in another way.
+// Every built-in operator on every kind of number, compared bit for bit with other arithmetic.
 #include <kolo/reduce/operators.hpp>
 #include <kolo/train/predivide.hpp>
 #include <kolo/view/bfloat16.hpp>
@@ -65,7 +65,7 @@ std::vector<T> interesting() {
   return values;
 }
 
-/// f(a, b) for all pairs of interesting values; how often it is false.
+/// The number of pairs of interesting values for which f(a, b) is false.
 template <class T, class F>
 int failures(F f) {
   int wrong = 0;
@@ -74,14 +74,14 @@ int failures(F f) {
   return wrong;
 }
 
-/// What an operator gives for elements of T, computed as the kernels do.
+/// The result of an operator on elements of T, computed as the kernels do.
 template <class T, class Op>
 T apply(const Op& op, T a, T b) {
   using A = kolo::detail::reduce::accumulator_t<T, Op>;
   return static_cast<T>(static_cast<A>(op(static_cast<A>(a), static_cast<A>(b))));
 }
 
-/// Sorts like the numbers, -0 before +0; NaN is not asked for.
+/// Ordered like the numbers, -0 before +0. Not for NaN.
 template <class T>
 std::int64_t rank_of(T x) {
   const double wide = static_cast<double>(x);
@@ -106,7 +106,7 @@ TEMPLATE_TEST_CASE("integers wrap around in their own type", "", std::int8_t, st
   STATIC_REQUIRE(std::is_same_v<decltype(kolo::sum(T{}, T{})), T>);
 }
 
-TEST_CASE("of bool, sum is or, product is and") {
+TEST_CASE("for bool, sum is or, and product is and") {
   for (const bool a : {false, true})
     for (const bool b : {false, true}) {
       CHECK(kolo::sum(a, b) == (a || b));
@@ -117,7 +117,7 @@ TEST_CASE("of bool, sum is or, product is and") {
 }
 
 TEMPLATE_TEST_CASE("sums and products are rounded once", "", float, bfloat16, float16) {
-  using T = TestType;  // the sum and the product of two of these are exact in double, or rounded innocuously
+  using T = TestType;  // the sum and the product of two of these are exact in double, or rounded without effect
   const auto same = [](T x, double exact) {
     return std::isnan(exact) ? std::isnan(static_cast<double>(x)) : bits_of(x) == bits_of(T(static_cast<float>(exact)));
   };
@@ -129,8 +129,8 @@ TEMPLATE_TEST_CASE("sums and products are rounded once", "", float, bfloat16, fl
         }) == 0);
 }
 
-TEMPLATE_TEST_CASE("min and max commute bit for bit: NaN wins, -0 is less than +0", "", float, double, bfloat16,
-                   float16) {
+TEMPLATE_TEST_CASE("min and max commute bit for bit: the result is NaN if one is, and -0 is less than +0", "", float,
+                   double, bfloat16, float16) {
   using T = TestType;
   const auto expected = [](T a, T b, bool smaller) {
     if (std::isnan(static_cast<double>(a)) || std::isnan(static_cast<double>(b)))
@@ -155,7 +155,7 @@ TEST_CASE("min and max of long double follow the same rule") {
   CHECK(kolo::min(-2.0L, -3.0L) == -3.0L);
 }
 
-TEMPLATE_TEST_CASE("min and max of numbers of eight bits follow the same rule", "", kolo::fp8_e4m3, kolo::fp8_e5m2) {
+TEMPLATE_TEST_CASE("min and max of eight-bit numbers follow the same rule", "", kolo::fp8_e4m3, kolo::fp8_e5m2) {
   int wrong = 0;
   for (unsigned i = 0; i < 256; ++i)
     for (unsigned k = 0; k < 256; ++k) {
@@ -219,7 +219,7 @@ struct not_const {
   float operator()(float a, float b) { return a + b; }
 };
 using function = float (*)(float, float);
-struct cents {  // aggregates that convert to a number, and are none
+struct cents {  // aggregates that convert to a number, and are not numbers
   long of_them;
   constexpr operator double() const { return static_cast<double>(of_them) / 100; }
   friend constexpr cents operator+(cents a, cents b) { return {a.of_them + b.of_them}; }
@@ -243,9 +243,9 @@ TEST_CASE("average is the sum, divided once by the number of ranks") {
   STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::accumulator_t<bfloat16, kolo::average_t>, float>);
 }
 
-TEST_CASE("an operator is asked for what no syntax shows") {
+TEST_CASE("the declared properties of operators: commutative, exact, identity, finish") {
   STATIC_REQUIRE(kolo::is_commutative<kolo::sum_t>);
-  STATIC_REQUIRE(kolo::is_commutative<final_operator>);  // who says nothing commutes
+  STATIC_REQUIRE(kolo::is_commutative<final_operator>);  // an operator that declares nothing commutes
   STATIC_REQUIRE_FALSE(kolo::is_commutative<backwards>);
   STATIC_REQUIRE_FALSE(kolo::is_commutative<kolo::wired<bfloat16, backwards>>);
   STATIC_REQUIRE(kolo::is_exact<kolo::sum_t, int>);
@@ -262,7 +262,7 @@ TEST_CASE("an operator is asked for what no syntax shows") {
       kolo::detail::reduce::finishes_alone<decltype(kolo::wire<bfloat16>(kolo::predivide(kolo::sum, 8)))>);
 }
 
-TEST_CASE("what can be called stands in an operator's place, and views do not") {
+TEST_CASE("callables are operators, and views are not") {
   const auto generic = [](auto a, auto b) { return a + b; };
   STATIC_REQUIRE(kolo::AnyOperator<decltype(generic)>);
   STATIC_REQUIRE(kolo::AnyOperator<const kolo::sum_t&>);
@@ -275,7 +275,7 @@ TEST_CASE("what can be called stands in an operator's place, and views do not") 
   STATIC_REQUIRE_FALSE(kolo::AnyOperator<float(&)[3]>);
 }
 
-TEST_CASE("an operator fits elements if it can combine two of them, or two of what they are accumulated in") {
+TEST_CASE("an operator accepts elements if it combines two of them, or two of their accumulators") {
   const auto generic = [](auto a, auto b) { return a + b; };
   const auto in_bfloat16 = [](bfloat16 a, bfloat16 b) { return bfloat16(a + b); };
   STATIC_REQUIRE(kolo::operator_accepts<decltype(generic), bfloat16>);
@@ -295,7 +295,7 @@ TEST_CASE("an operator fits elements if it can combine two of them, or two of wh
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<not_const, float>);
 }
 
-TEST_CASE("an aggregate is no number because it converts to one") {
+TEST_CASE("an aggregate that converts to a number is not treated as one") {
   STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::accumulator_t<q8_8, kolo::sum_t>, q8_8>);
   CHECK(float{apply(kolo::sum, q8_8{384}, q8_8{384})} == 3.0F);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::sum_t, cents>);
@@ -306,7 +306,7 @@ TEST_CASE("an aggregate is no number because it converts to one") {
   STATIC_REQUIRE(kolo::operator_accepts<kolo::average_t, std::complex<double>>);
 }
 
-TEST_CASE("a narrower wire type is said with the operator") {
+TEST_CASE("a narrower wire type is part of the operator") {
   constexpr auto averaging = kolo::wire<bfloat16>(kolo::average);
   using op = std::remove_const_t<decltype(averaging)>;
   STATIC_REQUIRE(std::is_same_v<kolo::detail::reduce::wire_element_t<op, float>, bfloat16>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Operators by name on elements by name: what is defined, and that it is what the typed operator does; and kernels of functions over blocks.
+// Operators by name on elements by name: which are defined, and that they equal the typed operators; and kernels of functions over blocks.
 #include <kolo/reduce/reduction.hpp>
 
 #include <complex>
@@ -14,7 +14,7 @@ using kolo::element_type, kolo::reduction;
 
 namespace {
 
-/// a op b, of one element each; none where it is not defined.
+/// a op b, of one element each; empty if it is not defined.
 template <class T>
 std::vector<T> result(element_type type, reduction op, T a, T b, int ranks = 0) {
   const kolo::kernel k = kolo::make_kernel(type, op);
@@ -29,7 +29,7 @@ std::vector<T> result(element_type type, reduction op, T a, T b, int ranks = 0) 
 
 template <class T>
 void check_integer(element_type type) {
-  const T a = 6, b = static_cast<T>(T{0} - T{3});  // the largest ones, where T has no sign
+  const T a = 6, b = static_cast<T>(T{0} - T{3});  // near the largest, if T is unsigned
   const auto is = [&](reduction op, T wanted) { return result<T>(type, op, a, b) == std::vector<T>{wanted}; };
   CHECK(is(reduction::sum, static_cast<T>(a + b)));
   CHECK(is(reduction::product, static_cast<T>(6u * static_cast<std::uint64_t>(b))));
@@ -71,7 +71,7 @@ void add_bytes(const std::byte* in, std::byte* inout, std::size_t n) {
     inout[i] = static_cast<std::byte>(static_cast<unsigned>(in[i]) + static_cast<unsigned>(inout[i]));
 }
 
-/// n sources, the result in the source `place`, or elsewhere (-1), must be what one after the other brings.
+/// The result of n sources, in source `place` or elsewhere (-1), must be that of combining one after the other.
 template <class F>
 void check_blocks(F f, bool commutes, int n, int place, std::size_t count) {
   const kolo::block_function<F> by{2, f, commutes};
@@ -95,7 +95,7 @@ void check_blocks(F f, bool commutes, int n, int place, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("every operator on every type, or none") {
+TEST_CASE("every operator on every type is right, or not defined") {
   check_integer<std::int8_t>(element_type::int8);
   check_integer<std::int16_t>(element_type::int16);
   check_integer<std::int32_t>(element_type::int32);
@@ -127,7 +127,7 @@ TEST_CASE("booleans stay 0 or 1") {
   CHECK(result<std::uint8_t>(element_type::boolean, reduction::average, 1, 1).empty());
 }
 
-TEST_CASE("what has no type, or no name") {
+TEST_CASE("types and operators that are opaque or unknown have no kernel") {
   CHECK(kolo::make_kernel(element_type::opaque, reduction::sum).combine == nullptr);
   CHECK(kolo::make_kernel(static_cast<element_type>(99), reduction::sum).combine == nullptr);
   CHECK(kolo::make_kernel(element_type::int32, static_cast<reduction>(99)).combine == nullptr);
@@ -137,7 +137,7 @@ TEST_CASE("what has no type, or no name") {
   CHECK(kolo::size_of(static_cast<element_type>(99)) == 0);
 }
 
-TEST_CASE("a function over blocks, wherever the result lies") {
+TEST_CASE("a function over blocks, with the result in any place") {
   for (const std::size_t count : {0u, 1u, 5u, 8191u, 8192u, 20000u})
     for (int n = 1; n <= 4; ++n)
       for (int place = -1; place < n; ++place) {

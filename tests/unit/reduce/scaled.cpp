@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Groups of small numbers with a scale: how far each is from what it stands for, and that it stays what it became.
+// Groups of small numbers with a scale: the error of each element, and that narrowing again changes nothing.
 #include <kolo/reduce/scaled.hpp>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct of_code {
 
   static group again(const group& x) { return static_cast<group>(wire{x}); }
 
-  /// `relative`: of the element itself; `of_greatest`: of the greatest of its group.
+  /// `relative`: to the element itself; `of_greatest`: to the greatest of its group.
   static void check_errors(float relative, float of_greatest) {
     std::uint32_t state = 1;
     const auto random = [&] { return state = state * 1664525U + 1013904223U, state ^ (state >> 15); };
@@ -60,7 +60,7 @@ struct of_code {
 
 }  // namespace
 
-TEST_CASE("what a group with a scale takes from its elements is bounded, and what has been narrowed stays") {
+TEST_CASE("the error of a group with a scale is bounded, and narrowing it again changes nothing") {
   of_code<std::int8_t>::check_errors(0, 1.02F / 250);
   of_code<kolo::fp8_e4m3>::check_errors(1.0F / 16, 1.0F / 200'000);
   of_code<kolo::fp8_e5m2>::check_errors(1.0F / 8, 1e-9F);
@@ -69,7 +69,7 @@ TEST_CASE("what a group with a scale takes from its elements is bounded, and wha
   of_code<kolo::fp8_e5m2>::check_ends();
 }
 
-TEST_CASE("an operator on groups is the operator on each element") {
+TEST_CASE("an operator on groups applies to each element") {
   using group = kolo::detail::reduce::group<float, 4>;
   constexpr kolo::detail::reduce::of_groups<kolo::average_t> each{kolo::average};
   constexpr group both = each(group{{1, 2, 3, 4}}, group{{5, 6, 7, 9}}), mean = each.finish(both, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Kernels with the vector instructions that this processor has against those that the program is compiled for, bit by bit.
+// Kernels with the vector instructions of this processor compared, bit for bit, with those for which the program is compiled.
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
@@ -20,7 +20,7 @@ using kolo::bfloat16;
 using kolo::float16;
 using kolo::detail::reduce::has_avx2;
 
-/// Runs f twice: with the instructions that all processors have, and with what this one has besides.
+/// Runs f twice: with the instructions that all processors have, and with those of this one.
 template <class F>
 void with_and_without(const F& f) {
 #if KOLO_CHOOSES_VECTORS
@@ -36,9 +36,9 @@ void with_and_without(const F& f) {
 
 bool chosen_from() {
 #if !KOLO_CHOOSES_VECTORS
-  WARN("not run: AVX2 against what the program is compiled for, which leaves no choice");
+  WARN("not run: AVX2, since the target of the program leaves no choice");
 #else
-  if (!has_avx2) WARN("not run: AVX2, which this processor has not");
+  if (!has_avx2) WARN("not run: AVX2, which this processor does not have");
 #endif
   return has_avx2;
 }
@@ -53,7 +53,7 @@ struct compose {
             a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x, a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w};
   }
 };
-struct line {  // a x + b, one after the other: a product, and a sum, that one instruction would round once
+struct line {  // a x + b, one after the other: a product and a sum, which one instruction would round once
   float operator()(float p, float q) const { return p * q + p; }
 };
 
@@ -64,7 +64,7 @@ enum class numbers { exact, random };
 template <class T>
 inline constexpr bool has_fraction = std::is_floating_point_v<T> || kolo::accumulate_in_float<T>;
 
-/// Small integers; or bits of any kind, of which none is a NaN: which one of two a sum keeps is up to the compiler.
+/// Small integers; or any bits, except NaN: which of two NaNs a sum keeps is up to the compiler.
 template <class T>
 T some(std::mt19937& draw, numbers kind) {
   if (kind == numbers::exact) return static_cast<T>(static_cast<int>(draw() % 7) - 3);
@@ -99,7 +99,7 @@ std::vector<std::byte> fill(std::mt19937& draw, numbers kind, std::size_t count,
   return bytes;
 }
 
-/// combine(): of 2, 3 and 6 sources, in their place and not, finished and not, at every alignment.
+/// The number of differences in combine(): of 2, 3 and 6 sources, in place and not, finished and not, at every alignment.
 template <class T, class Op>
 int differences(const Op& op, numbers kind) {
   using W = kolo::detail::reduce::wire_element_t<Op, T>;
@@ -124,7 +124,7 @@ int differences(const Op& op, numbers kind) {
           kolo::source sources[6];
           for (std::size_t k = 0; k < 6; ++k) {
             const bool on_wire = !std::is_same_v<T, W> && (k + off) % 2 == 1 && !(k == 1 && in_place);
-            // The first element lies where the alignment is to be, and what lies before it is no part of any.
+            // The first element has the requested alignment; the bytes before it belong to no source.
             sources[k] = {(on_wire ? wire : memory)[k].data() + 64, on_wire};
           }
           std::vector<std::byte> moved(most * sizeof(T) + 64);
@@ -210,7 +210,7 @@ TEST_CASE("users' operators get the same bits from all vector instructions") {
   check<bfloat16>(line{});
 }
 
-TEST_CASE("the conversions of all numbers of 16 bits, NaN too, are the same") {
+TEST_CASE("the conversions of all 16-bit numbers, also NaN, are the same") {
   chosen_from();
   const auto converts = [](auto wire) {
     using W = decltype(wire);
@@ -235,7 +235,7 @@ TEST_CASE("the conversions of all numbers of 16 bits, NaN too, are the same") {
   converts(float16());
 }
 
-TEST_CASE("what all instructions get is right where every number is exact") {
+TEST_CASE("all instructions give the right result where every number is exact") {
   std::mt19937 draw(1);
   std::vector<float> a(5001), b(a.size()), c(a.size());
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What every schedule costs, counted, is what its author says: rounds, and bytes of the busiest rank.
+// The counted cost of every schedule is the documented one: rounds, and bytes of the busiest rank.
 #include "unit/schedule/costs.hpp"
 #include "unit/schedule/list.hpp"
 
 using namespace kolo;
 using namespace costs;
 
-TEST_CASE("what an allreduce costs") {
+TEST_CASE("the cost of an allreduce") {
   check("ring", ring::allreduce{}, [](int p, std::size_t n) {
     return cost{2 * (p - 1), 2 * others(p), 2 * most_of(p, n), 2 * most_of(p, n), most_of(p, n)};
   });
@@ -15,7 +15,7 @@ TEST_CASE("what an allreduce costs") {
   });
   check("recursive doubling", recursive_doubling::allreduce{}, [](int p, std::size_t n) {
     const std::size_t lg = lg_floor(p),
-                      folded = floor_power_of_two(p) == p ? 0 : 1;  // who acts for two does one more of each
+                      folded = floor_power_of_two(p) == p ? 0 : 1;  // a rank that acts for two does one more of each
     return cost{static_cast<int>(lg + 2 * folded), lg + folded, (lg + folded) * n, (lg + folded) * n,
                 (lg + folded) * n};
   });
@@ -27,7 +27,7 @@ TEST_CASE("what an allreduce costs") {
   });
 }
 
-TEST_CASE("what a reduce_scatter costs") {
+TEST_CASE("the cost of a reduce_scatter") {
   check("ring", ring::reduce_scatter{}, [](int p, std::size_t n) {
     return cost{p - 1, others(p), most_of(p, n), most_of(p, n), most_of(p, n)};
   });
@@ -39,7 +39,7 @@ TEST_CASE("what a reduce_scatter costs") {
   });
 }
 
-TEST_CASE("what an allgather costs") {
+TEST_CASE("the cost of an allgather") {
   check("ring", ring::allgather{}, [](int p, std::size_t n) {
     return cost{p - 1, others(p), most_of(p, n), most_of(p, n), 0};
   });
@@ -54,7 +54,7 @@ TEST_CASE("what an allgather costs") {
   });
 }
 
-TEST_CASE("what a broadcast costs") {
+TEST_CASE("the cost of a broadcast") {
   check("binomial", binomial::broadcast{}, [](int p, std::size_t n) {
     return cost{ceil_log2(p), q(p), q(p) * n, n, 0};
   });
@@ -73,7 +73,7 @@ TEST_CASE("what a broadcast costs") {
   });
 }
 
-TEST_CASE("what a reduce costs") {
+TEST_CASE("the cost of a reduce") {
   check("binomial", binomial::reduce{}, [](int p, std::size_t n) {
     return cost{ceil_log2(p), 1, n, q(p) * n, q(p) * n};
   });
@@ -85,7 +85,7 @@ TEST_CASE("what a reduce costs") {
   });
 }
 
-TEST_CASE("what the others cost") {
+TEST_CASE("the cost of the other collectives") {
   check("binomial gather", binomial::gather{}, [](int p, std::size_t n) {
     return cost{ceil_log2(p), 1, subtree(p, n), most_of(p, n), 0};
   });

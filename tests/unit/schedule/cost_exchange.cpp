@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the schedules of exchanges cost, counted, is what their authors say: rounds, and bytes of the busiest rank.
+// The counted cost of schedules by exchanges is the documented one: rounds, and bytes of the busiest rank.
 #include "unit/schedule/costs.hpp"
 #include "unit/schedule/list.hpp"
 
@@ -10,7 +10,7 @@ using namespace costs;
 
 namespace {
 
-/// The factors of p, the largest ones <= radix first; empty where there is another.
+/// The factors of p up to `radix`, largest first; empty if p has others.
 std::vector<int> factors(int p, int radix) {
   std::vector<int> all;
   for (int f = radix; p > 1 && f > 1;) {
@@ -23,7 +23,7 @@ std::vector<int> factors(int p, int radix) {
 cost of_multiplying(int p, std::size_t n, int radix) {
   const auto all = factors(p, radix);
   const std::size_t folded =
-      all.empty() && p > 1 ? 1 : 0;  // onto a power of two; who acts for two does one more of each
+      all.empty() && p > 1 ? 1 : 0;  // onto a power of two; a rank that acts for two does one more of each
   std::size_t messages = folded == 0 ? 0 : 1 + lg_floor(p);
   for (const int f : all) messages += others(f);
   const std::size_t rounds = folded == 0 ? all.size() : 2 + lg_floor(p);
@@ -39,7 +39,7 @@ cost of_halves(int p, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("what recursive multiplying costs") {
+TEST_CASE("the cost of recursive multiplying") {
   for (const int radix : {2, 3, 4, 7, 100})
     check("by radix", schedule_of<kind::allreduce>(recursive_multiplying{.radix = radix}),
           [&](int p, std::size_t n) { return of_multiplying(p, n, radix); });
@@ -51,12 +51,12 @@ TEST_CASE("what recursive multiplying costs") {
   CHECK(by_4.rounds(11) == 3 + 2);   // onto 8
 }
 
-TEST_CASE("what an allreduce by halves costs") {
+TEST_CASE("the cost of an allreduce by halves") {
   check("rabenseifner", rabenseifner::allreduce{}, of_halves);
   check("swing", swing::allreduce{}, of_halves);
 }
 
-TEST_CASE("the partners of swing are near: 1, 1, 3, 5, 11, ...") {
+TEST_CASE("swing's partners are near: at distances 1, 1, 3, 5, 11, ...") {
   const int p = 64, near[] = {1, 1, 3, 5, 11, 21};
   for (int r = 0; r < p; ++r)
     for (int k = 0; k < 6; ++k) {
@@ -65,14 +65,14 @@ TEST_CASE("the partners of swing are near: 1, 1, 3, 5, 11, ...") {
     }
 }
 
-TEST_CASE("what a reduce_scatter or allgather by exchanges costs") {
+TEST_CASE("the cost of a reduce_scatter or allgather by exchanges") {
   check("recursive halving", recursive_halving::reduce_scatter{}, [](int p, std::size_t n) {
     const int q = floor_power_of_two(p), pairs = p - q;
     if (pairs == 0) return cost{ceil_log2(p), lg_floor(p), most_of(p, n), most_of(p, n), most_of(p, n)};
-    std::size_t blocks = 0;  // that arrive at rank 0, whose halves have the most pairs
+    std::size_t blocks = 0;  // received by rank 0, whose halves have the most pairs
     for (int half = q / 2; half > 0; half /= 2) blocks += static_cast<std::size_t>(half + std::min(half, pairs));
     const std::size_t received = n + blocks * (n / static_cast<std::size_t>(p));
-    return cost{ceil_log2(q) + 2, lg_floor(p) + 1, n, received, received};  // who is acted for sends all
+    return cost{ceil_log2(q) + 2, lg_floor(p) + 1, n, received, received};  // a rank for which another acts sends all
   });
   check("pairwise", pairwise::reduce_scatter{}, [](int p, std::size_t n) {
     return cost{p - 1, others(p), most_of(p, n), most_of(p, n), most_of(p, n)};
@@ -85,7 +85,7 @@ TEST_CASE("what a reduce_scatter or allgather by exchanges costs") {
   });
 }
 
-TEST_CASE("what an alltoall by exchanges costs") {
+TEST_CASE("the cost of an alltoall by exchanges") {
   check("pairwise", pairwise::alltoall{}, [](int p, std::size_t n) {
     return cost{p - 1, others(p), most_of(p, n), most_of(p, n), 0};
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What trees, pipelines and doubling scans cost, counted, is what their authors say.
+// The counted cost of trees, pipelines and doubling scans is the documented one.
 #include "support/sanitized.hpp"
 #include "unit/schedule/costs.hpp"
 
@@ -15,16 +15,16 @@ using namespace costs;
 
 namespace {
 
-/// Rounds of a double tree before the first segment has arrived everywhere, but for one.
+/// Rounds of a double tree until the first segment has arrived everywhere, minus one.
 int height(int p) {
   const int m = (p - 1) / 2 * 2;
   if (m == 0) return 0;
   return 2 * ceil_log2(floor_power_of_two(m)) + (p % 2 == 0 ? 1 : 0) - (m % 4 == 0 ? 1 : 0);
 }
-/// Of 16 messages for n bytes up and as many down, those of the busiest rank: with 3 ranks nobody has two children.
+/// Messages of the busiest rank, if n bytes are 16 messages up and 16 down: with 3 ranks none has two children.
 std::size_t up_and_down(int p) { return p == 2 ? 16 : p == 3 ? 24 : 32; }
 
-/// Does every rank send one message in a round, and receive one, or none?
+/// Does every rank send at most one message in a round, and receive at most one?
 template <class S>
 bool has_one_port(const S& schedule, int p) {
   for (int k = 0; k < schedule.rounds(p); ++k)
@@ -38,7 +38,7 @@ bool has_one_port(const S& schedule, int p) {
 
 }  // namespace
 
-TEST_CASE("in a pipeline nobody sends twice in a round, or receives twice") {
+TEST_CASE("in a pipeline no rank sends or receives twice in a round") {
   for (int p = 2; p <= (testing::is_sanitized ? 65 : 257); ++p) {
     INFO(p << " ranks");
     CHECK(has_one_port(double_tree::broadcast{}, p));
@@ -50,7 +50,7 @@ TEST_CASE("in a pipeline nobody sends twice in a round, or receives twice") {
   }
 }
 
-TEST_CASE("what a double tree costs") {
+TEST_CASE("the cost of a double tree") {
   check("broadcast", double_tree::broadcast{}, [](int p, std::size_t n) { return cost{16 + height(p), 16, n, n, 0}; });
   check("broadcast in 3 segments", double_tree::broadcast{{.segments = 3}}, [](int p, std::size_t n) {
     const std::size_t most = p < 5 ? 3 : 4;  // a rank with two children forwards the two even segments twice
@@ -63,7 +63,7 @@ TEST_CASE("what a double tree costs") {
   });
 }
 
-TEST_CASE("the rounds of a double tree are within two of B + 2 lg p") {
+TEST_CASE("the rounds of a double tree are at most B + 2 lg p + 1, and more than B + 2 lg p - 4") {
   for (int p = 2; p <= (testing::is_sanitized ? 65 : 1025); ++p) {
     const double lg = 2 * std::log2(p), rounds = double_tree::broadcast{}.rounds(p) - 16;
     INFO(p << " ranks");
@@ -71,7 +71,7 @@ TEST_CASE("the rounds of a double tree are within two of B + 2 lg p") {
   }
 }
 
-TEST_CASE("what a pipelined circulant graph costs: no rounds but those that there must be") {
+TEST_CASE("the cost of a pipelined circulant graph: the least number of rounds") {
   check("broadcast", circulant_pipelined::broadcast{}, [](int p, std::size_t n) {
     const auto rounds = 15 + q(p);
     return cost{static_cast<int>(rounds), rounds, rounds * n / 16, n, 0};
@@ -85,11 +85,11 @@ TEST_CASE("what a pipelined circulant graph costs: no rounds but those that ther
   });
 }
 
-TEST_CASE("what a chain costs that reduces") {
+TEST_CASE("the cost of a reduce along a chain") {
   check("reduce", chain::reduce{}, [](int p, std::size_t n) { return cost{p - 2 + 16, 16, n, n, n}; });
 }
 
-TEST_CASE("what doubling scans cost") {
+TEST_CASE("the cost of doubling scans") {
   check("scan", recursive_doubling::scan{}, [](int p, std::size_t n) {
     return cost{ceil_log2(p), q(p), q(p) * n, q(p) * n, q(p) * n};
   });
@@ -99,7 +99,7 @@ TEST_CASE("what doubling scans cost") {
   });
 }
 
-TEST_CASE("what a barrier of a larger radix costs") {
+TEST_CASE("the cost of a barrier of a larger radix") {
   for (const int radix : {2, 3, 4, 5})
     for (int p = 2; p <= (testing::is_sanitized ? 65 : 630); ++p) {
       const dissemination::barrier schedule{{.radix = radix}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the tests compare what a schedule costs, counted, with what its author says.
+// Compares the counted cost of a schedule with the documented one.
 #pragma once
 
 #include "support/catch.hpp"
@@ -12,7 +12,7 @@ namespace costs {
 
 using namespace kolo;
 
-/// Of each number, the largest that a rank has.
+/// Each number is the largest among the ranks.
 template <class S>
 cost busiest(const S& schedule, int p, std::size_t bytes) {
   cost most;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pictures show every message and every block at every moment, in the right colours, and what is wrong.
+// Pictures show every message, every block at every moment with its contributions, and faults.
 #include "support/catch.hpp"
 #include "unit/schedule/list.hpp"
 
@@ -27,7 +27,7 @@ int messages_of(const S& schedule, int p) {
   return sum;
 }
 
-/// What the cells of a moment show, rank by rank: "c7 c7 c4 | c1 ..."; cells come moment by moment and rank by rank.
+/// The contents of `count` cells from `first` on: "c7 c7 c4 ..."; cells are ordered by moment, then by rank.
 std::string cells(const std::string& svg, int first, int count) {
   const std::string before = "<use class=\"cell\" href=\"#a0-";
   std::string all;
@@ -40,7 +40,7 @@ std::string cells(const std::string& svg, int first, int count) {
   return all;
 }
 
-/// Combines in every round, so that contributions are counted twice.
+/// Combines in every round, so contributions are counted twice.
 struct never_stores {
   static constexpr auto collective = kind::allreduce;
   static constexpr int blocks(int p) { return p; }
@@ -54,7 +54,7 @@ struct never_stores {
   }
 };
 
-/// Ranges that make no sense, and messages that nobody receives.
+/// Invalid ranges, and messages that no rank receives.
 struct wild {
   static constexpr auto collective = kind::broadcast;
   int count = 1, run = 1, peers = 1;
@@ -77,7 +77,7 @@ std::string refused(int ranks) {
 
 }  // namespace
 
-TEST_CASE("every message has an arrow, every block a cell at every moment, and so has what is promised a frame") {
+TEST_CASE("every message has an arrow, every block a cell at every moment, and promised blocks a frame") {
   for_each_schedule([](const char* name, const auto& schedule) {
     for (const int p : {2, 3, 5, 8}) {
       if (!supports(schedule, p)) continue;
@@ -113,18 +113,18 @@ TEST_CASE("a cell shows whose contributions it holds") {
   CHECK(cells(draw(dissemination::barrier{}, 3), 6, 3) == "c7 c7 c7 ");
 }
 
-TEST_CASE("a wrong schedule is drawn, and its fault said and framed") {
+TEST_CASE("a wrong schedule is drawn, with its fault named and framed") {
   const auto svg = draw(never_stores{}, 3, "never");
   CHECK(occurrences(svg, "allreduce of 3 ranks: rank 0, round 2, block 0: contribution counted twice") == 1);
   CHECK(occurrences(svg, "class=\"fault\"") == 1);
   CHECK(occurrences(svg, "proven") == 0);
-  CHECK(cells(svg, 27, 3) == "x7 c7 c5 ");  // round 2: what is full already gets something again
+  CHECK(cells(svg, 27, 3) == "x7 c7 c5 ");  // round 2: a complete block receives again
   for (const wild& w : {wild{}, wild{.count = 1000}, wild{.run = 0}, wild{.peers = 1000}, wild{.count = 0}})
     CHECK(occurrences(draw(w, 4), "class=\"wrong\"") == 1);
   CHECK(occurrences(draw(wild{}, 4), "class=\"message lost\"") == 1);
 }
 
-TEST_CASE("pictures side by side share no names, and further rows go below") {
+TEST_CASE("pictures side by side share no ids, and further rows are below") {
   const auto one = draw(ring::allreduce{}, 4, "one");
   drawing beside{2}, below{1};
   for (auto* both : {&beside, &below}) both->add(ring::allreduce{}, 4, "one").add(circulant::allreduce{}, 4, "two");
@@ -138,7 +138,7 @@ TEST_CASE("pictures side by side share no names, and further rows go below") {
   CHECK(occurrences(below.svg(), "<g transform=\"translate(0 ") == 2);
 }
 
-TEST_CASE("names are escaped, and what cannot be drawn is refused with a sentence") {
+TEST_CASE("names are escaped, and an unsupported number of ranks is refused with a reason") {
   const auto svg = draw(ring::allreduce{}, 2, "a<b & \"c\">\n");
   CHECK(occurrences(svg, "a&lt;b &amp; &quot;c&quot;&gt; </text>") == 1);
   CHECK(refused(6) == "kolo::draw: allgather of 6 ranks: the schedule does not support this number of ranks");
@@ -147,14 +147,14 @@ TEST_CASE("names are escaped, and what cannot be drawn is refused with a sentenc
   CHECK(refused(64) == "");
 }
 
-TEST_CASE("of many ranks or blocks each round has two squares: who sends to whom, and what all hold") {
+TEST_CASE("with many ranks or blocks each round has two squares: its messages, and what all ranks hold") {
   const auto svg = draw(ring::allreduce{}, 64);
   CHECK(svg.size() < 100'000);
   CHECK(occurrences(svg, "<rect class=\"empty\"") == 2 * 12);
   CHECK((occurrences(svg, "round 0: 64 messages") == 1 && occurrences(svg, "round 125: 64 messages") == 1));
   CHECK((occurrences(svg, "class=\"cell\"") == 0 && occurrences(svg, "A cell is a block") == 0));
   const auto one_square = [](const std::string& text, const char* of,
-                             int number) {  // the paths after a square's ground
+                             int number) {  // the paths of a square
     auto at = text.find(of);
     for (int i = 0; i < number; ++i) at = text.find("<rect class=\"empty\"", at + 1);
     const auto end = text.find("<", text.find("/>", at) + 3);
@@ -179,7 +179,7 @@ TEST_CASE("of many ranks or blocks each round has two squares: who sends to whom
   CHECK((occurrences(wrong, "counted twice") == 1 && occurrences(wrong, "proven") == 0));
 }
 
-TEST_CASE("a picture that has no title gets the name of its algorithm") {
+TEST_CASE("a picture without a title is named after its algorithm") {
   const auto title = [](const auto& schedule) {
     const auto svg = draw(schedule, 4);
     const auto begin = svg.find("<title>") + 7;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the arguments beside ring, circulant, recursive doubling and binomial say of every round, for every number of ranks up to 64.
-// That it follows from one round to the next for every p stands there, on paper.
+// The invariants that the comments on ring, circulant, recursive doubling and binomial state for every round, checked up to 64 ranks. These comments also prove
+// each for every p, from one round to the next.
 #include "support/catch.hpp"
 
 #include <kolo/schedule/binomial.hpp>
@@ -19,7 +19,7 @@ namespace {
 using ranks = std::uint64_t;  // a bit for each
 constexpr ranks one(int r) { return ranks{1} << r; }
 
-/// Whose contributions each rank holds in each block. Of schedules whose peers are single ranks.
+/// The contributions that each rank holds in each block. For schedules whose peers are single ranks.
 template <class S>
 class run {
  public:
@@ -60,7 +60,7 @@ void before_each_round(F holds) {
   }
 }
 
-/// Ranks first, first + 1, ... around the circle.
+/// Ranks first, first + 1, ... modulo p.
 ranks circular(int first, int count, int p) {
   ranks all = 0;
   for (int i = 0; i < count; ++i) all |= one(mod(first + i, p));
@@ -77,7 +77,7 @@ TEST_CASE("ring: rank r sends the contributions of ranks r - k to r") {
   });
 }
 
-TEST_CASE("circulant: what the ranks that count hold of a block are disjoint contributions of all") {
+TEST_CASE("circulant: the ranks that count hold disjoint contributions to a block, together those of all ranks") {
   before_each_round<circulant::reduce_scatter>([](auto& now, int p, int k) {
     int skip = p;
     for (int i = 0; i < k; ++i) skip = (skip + 1) / 2;
@@ -95,7 +95,7 @@ TEST_CASE("circulant: what the ranks that count hold of a block are disjoint con
   });
 }
 
-TEST_CASE("recursive doubling: each rank has its aligned group of 2^k") {
+TEST_CASE("recursive doubling: each rank holds the contributions of its aligned group of 2^k") {
   before_each_round<recursive_doubling::butterfly>([](auto& now, int p, int k) {
     bool all = true;
     for (int r = 0; r < p; ++r) all = all && now.at(r, 0) == circular(r >> k << k, 1 << k, p);
@@ -103,7 +103,7 @@ TEST_CASE("recursive doubling: each rank has its aligned group of 2^k") {
   });
 }
 
-TEST_CASE("binomial: a multiple of 2^k has the 2^k ranks from itself on") {
+TEST_CASE("binomial: a multiple of 2^k holds the contributions of the 2^k ranks from itself on") {
   before_each_round<binomial::reduce>([](auto& now, int p, int k) {
     bool all = true;
     for (int r = 0; r < p; r += 1 << k) all = all && now.at(r, 0) == circular(r, std::min(1 << k, p - r), p);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every schedule of the library, and some that are made of them.
+// All schedules of the library, and some that are composed of them.
 #pragma once
 
 #include <kolo/schedule/catalogue.hpp>
 
 #include <string>
 
-/// Calls f(name, schedule) for each; `name` lives until f returns.
+/// Calls f(name, schedule) for each; `name` is valid until f returns.
 template <class F>
 void for_each_schedule(F f) {
   using namespace kolo;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every schedule obeys every law, for every number of ranks up to 65; with KOLO_PROVE_ALL up to 257, and for some up to 1,024.
+// Every schedule satisfies every law, for every number of ranks up to 65; with KOLO_PROVE_ALL up to 257, and for some up to 1,024.
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
 #include "unit/schedule/list.hpp"

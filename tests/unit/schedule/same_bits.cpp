@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two schedules that combine by other trees are told apart, and the verdict names the block and shows both trees.
+// Schedules that combine by different trees are distinguished, and the verdict names the block and shows both trees.
 #include "support/catch.hpp"
 
 #include <kolo/schedule/catalogue.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto wider = partial_results::wider;
 
-/// Every rank takes what the others have, in turn from the left or from the right; or all at once.
+/// Rank 0 combines the blocks of the other ranks, in turn from the left or from the right, or all at once.
 struct in_turn {
   static constexpr auto collective = kind::reduce;
   bool from_right = false, at_once = false;
@@ -58,14 +58,14 @@ TEST_CASE("the same tree, another tree, and the same tree in other passes") {
   }
 }
 
-TEST_CASE("where one cuts into more blocks than the other, all blocks need one tree") {
+TEST_CASE("if one schedule has more blocks than the other, all blocks need one tree") {
   using enum bits_fault;
   check(ring::allreduce{}, ring::allreduce{}, 5, none, none);
   check(ring::allreduce{}, one_shot::allreduce{}, 5, other_tree, other_tree);
   check(double_tree::allreduce{{.segments = 4}}, double_tree::allreduce{{.segments = 4}}, 6, none, none);
   check(double_tree::allreduce{{.segments = 4}}, double_tree::allreduce{{.segments = 8}}, 6, other_tree, other_tree);
   check(chain::reduce{{.segments = 4}}, chain::reduce{{.segments = 8}}, 6, none,
-        rounds_elsewhere);  // the last finishes
+        rounds_elsewhere);  // only the last segment finishes in its pass
   check(in_turn{.number_of_blocks = 3}, in_turn{.number_of_blocks = 7}, 6, none, none);
   check(one_shot::reduce_scatter{}, pairwise::reduce_scatter{}, 2, none, none);
   check(one_shot::reduce_scatter{}, pairwise::reduce_scatter{}, 4, other_tree, other_tree);
@@ -93,7 +93,7 @@ TEST_CASE("a verdict names the block and shows both trees") {
   CHECK(compare_bits(in_turn{}, in_turn{.at_once = true}, 3).message() == "reduce of 3 ranks: the same bits");
 }
 
-TEST_CASE("what is wrong, or not supported, has no bits") {
+TEST_CASE("a wrong schedule is unproven, and an unsupported one is not compared") {
   struct forgets_the_last : in_turn {
     constexpr int rounds(int p) const { return p - 2; }
   };

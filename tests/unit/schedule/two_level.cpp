@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What two levels cost, counted and by the clock, is what their author says; between nodes travels what theory says, and no byte more.
+// The cost of two levels, counted and by the clock, is the documented one; the traffic between nodes is the least possible.
 #include "unit/schedule/costs.hpp"
 
 #include <kolo/schedule/bruck.hpp>
@@ -32,7 +32,7 @@ struct traffic {
   std::size_t messages = 0, out = 0, in = 0;
 };
 
-/// What crosses the border of a node.
+/// The traffic that crosses the border of a node.
 template <class S>
 traffic over_the_border(const S& s, const topology& nodes, int node, int p, std::size_t bytes) {
   traffic all;
@@ -51,7 +51,7 @@ traffic over_the_border(const S& s, const topology& nodes, int node, int p, std:
   return all;
 }
 
-/// f(family, number of nodes, p): equal nodes, unequal ones, and runs that differ within a node; on all lanes, one, and two.
+/// f(family, number of nodes, p): equal nodes, unequal ones, and nodes of which the last is smaller; on all lanes, one, and two.
 template <class F>
 void on_all_nodes(F f) {
   for (const topology& nodes :
@@ -64,7 +64,7 @@ void on_all_nodes(F f) {
 
 }  // namespace
 
-TEST_CASE("what two levels cost: together no byte more than one, if the nodes are equal") {
+TEST_CASE("the cost of two levels: together no byte more than one, if the nodes are equal") {
   on_equal_nodes([](int m, int nodes, int p, std::size_t n) {
     const two_level<> family{.nodes = {.ranks_per_node = m}};
     const cost both = busiest(schedule_of<kind::allreduce>(family), p, n),
@@ -80,7 +80,7 @@ TEST_CASE("what two levels cost: together no byte more than one, if the nodes ar
   });
 }
 
-TEST_CASE("what a rooted kind, a barrier and an alltoall cost on two levels") {
+TEST_CASE("the cost of two levels: rooted kinds, barrier and alltoall") {
   on_equal_nodes([](int m, int nodes, int p, std::size_t n) {
     const two_level<> family{.nodes = {.ranks_per_node = m}};
     const two_level<ring, binomial> of_trees{.nodes = {.ranks_per_node = m}};
@@ -103,7 +103,7 @@ TEST_CASE("what a rooted kind, a barrier and an alltoall cost on two levels") {
   });
 }
 
-TEST_CASE("what two levels cost on one lane: a tree in the node on either side") {
+TEST_CASE("the cost of two levels on one lane: a tree in the node on either side") {
   on_equal_nodes([](int m, int nodes, int p, std::size_t n) {
     const two_level<> family{.nodes = {.ranks_per_node = m}, .lanes = 1};
     const cost all = busiest(schedule_of<kind::allreduce>(family), p, n);
@@ -113,31 +113,31 @@ TEST_CASE("what two levels cost on one lane: a tree in the node on either side")
     CHECK(all.combined == q(m) * n + most_of(nodes, n));
     const cost down = busiest(two_level<>::broadcast{family, p - 1}, p, n);
     CHECK(down.rounds ==
-          (m > 1 ? 1 : 0) + ceil_log2(nodes) + ceil_log2(m));  // the last rank does not speak for its node
+          (m > 1 ? 1 : 0) + ceil_log2(nodes) + ceil_log2(m));  // the last rank does not represent its node
     CHECK(busiest(schedule_of<kind::allgather>(family), p, n).rounds == 2 * ceil_log2(m) + ceil_log2(nodes));
   });
 }
 
-TEST_CASE("what two levels cost where a node is larger: neighbours act as one") {
+TEST_CASE("the cost of two levels where a node is larger: neighbours act as one") {
   const auto schedule = schedule_of<kind::allreduce>(two_level<>{.nodes = {.sizes = {4, 3}}});
   CHECK(schedule.supports(7));
   CHECK(!schedule.supports(8));
   CHECK(schedule.blocks(7) == 3 * 2);
   const cost counted = busiest(schedule, 7, 6000);
   CHECK(counted.rounds == 2 * (1 + 2 + 1));
-  CHECK(counted.sent == 6000 + 2 * 5000);  // to the rank it acts for, and (p - 1) / p of all for 2 nodes of 3
+  CHECK(counted.sent == 6000 + 2 * 5000);  // to the rank for which it acts, and (p - 1) / p of all for 2 nodes of 3
   CHECK(counted.combined == 6000 + 5000);
   const auto direct = schedule_of<kind::allreduce>(two_level<two_shot, ring>{.nodes = {.ranks_per_node = 4}});
   CHECK(direct.supports(12));
-  CHECK(!direct.supports(11));  // ranges of peers
+  CHECK(!direct.supports(11));  // it has ranges of peers
   const auto parts = schedule_of<kind::allgather>(two_level<>{.nodes = {.sizes = {4, 3}}});
   CHECK(parts.blocks(7) == 3 * 7);
   CHECK(parts.rounds(7) == 1 + 2 + 1 + 2 + 1);
   CHECK(!supports(schedule_of<kind::alltoall>(two_level<bruck, pairwise>{.nodes = {.ranks_per_node = 4}}),
-                  8));  // scratch
+                  8));  // it has scratch blocks
 }
 
-TEST_CASE("between nodes travels what theory says, on any lanes, from and to any root") {
+TEST_CASE("the traffic between nodes is the theoretical one, on any lanes, and for any root") {
   on_all_nodes([](const auto& family, int nodes, int p) {
     using Family = std::remove_cvref_t<decltype(family)>;
     const std::size_t n = 12 * 60 * 9, part = n / 12;
@@ -166,7 +166,7 @@ TEST_CASE("between nodes travels what theory says, on any lanes, from and to any
   });
 }
 
-TEST_CASE("every root has its proof; in order the nodes are, too") {
+TEST_CASE("two levels are proven for every root, also in rank order") {
   for (const topology& nodes : {topology{.ranks_per_node = 4}, topology{.sizes = {2, 5, 3, 2}}})
     for (const int lanes : {0, 1, 2})
       for (int root = 0; root < 12; ++root) {
@@ -184,7 +184,7 @@ TEST_CASE("every root has its proof; in order the nodes are, too") {
   STATIC_REQUIRE(!is_ordered<two_level<>::reduce>());
 }
 
-TEST_CASE("where the links between nodes are slow two levels are as much quicker as the nodes are large") {
+TEST_CASE("if the links between nodes are slow, two levels are faster by nearly the ranks per node") {
   // latency, overhead, gap, seconds_per_byte, seconds_per_byte_reduced, ranks_per_node, inside, cards_per_node
   constexpr simulate::network ports{1e-5, 0, 0, 1e-9, 0, 8, {1e-7, 0, 0, 1e-12}},
       card{1e-5, 0, 0, 1e-9, 0, 8, {1e-7, 0, 0, 1e-12}, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The proof can fail: good schedules are spoilt at one place, and the verdict names the fault and the place.
+// Faults are found: good schedules are changed in one place, and the verdict names the fault and the place.
 #include "support/catch.hpp"
 #include "unit/schedule/list.hpp"
 
@@ -45,7 +45,7 @@ concept PrintedByKolo = requires(Out& out, const X& x) {
 static_assert(PrintedByKolo<std::ostringstream, verdict> && !PrintedByKolo<std::wostringstream, verdict>);
 static_assert(!PrintedByKolo<std::ostringstream, std::error_code>);  // it has a message(), and is not kolo's
 
-/// A schedule that is what `script` says.
+/// A schedule that is given by `script`.
 template <kind K, bool Ordered = false, bool Relative = false>
 struct scripted {
   static constexpr auto collective = K;
@@ -74,7 +74,7 @@ template <class S>
 edited<S> with_more_rounds(int number) {
   return {.edit = [](transfer&, int, int, int) {}, .more_rounds = number};
 }
-// What does not apply in a verdict, and what is not restricted in an edit.
+// none: not applicable in a verdict; any: not restricted in an edit.
 constexpr int none = -1, any = -1;
 
 template <class S>
@@ -90,7 +90,7 @@ void check(const S& schedule, int size, fault what, int rank, int round, int blo
 
 }  // namespace
 
-TEST_CASE("a size that is not supported, and a shape that does not fit") {
+TEST_CASE("an unsupported number of ranks, and a shape that does not fit") {
   check(recursive_doubling::allgather{}, 6, fault::unsupported, none, none, none);
   check(chain::broadcast{{.segments = 0}}, 4, fault::unsupported, none, none, none);
   check(forwarded<binomial::reduce>{4}, 4, fault::unsupported, none, none, none);
@@ -111,7 +111,7 @@ TEST_CASE("a size that is not supported, and a shape that does not fit") {
   CHECK(verify(scripted<kind::broadcast>{1, 0, idle, -1}, 4).message().ends_with(": scratch is 0 at least"));
 }
 
-TEST_CASE("peers that do not exist, and oneself among others") {
+TEST_CASE("peers that do not exist, and the own rank among others") {
   check(everywhere<ring::allreduce>([](transfer& t, int r, int, int) { t.to = r + 1; }), 5, fault::bad_peer, 4, 0,
         none);
   check(everywhere<one_shot::allreduce>([](transfer& t, int r, int p, int) {
@@ -174,7 +174,7 @@ TEST_CASE("the blocks of an alltoall go from the row to the column") {
   check(everywhere<one_shot::alltoall>(to_the_wrong_place), 3, fault::different_blocks, 0, 0, 3);
 }
 
-TEST_CASE("nothing is sent, or combined, that is not there yet") {
+TEST_CASE("a block that a rank does not have yet is neither sent nor combined") {
   const auto last_round_first = [](int r, int p, int k) { return step{ring::allgather{}.at(r, p, p - 2 - k)}; };
   check(scripted<kind::allgather>{4, 3, last_round_first}, 4, fault::sends_nothing, 0, 0, 2);
   check(edited<chain::exclusive_scan>{.good{{.segments = 2}},
@@ -206,7 +206,7 @@ TEST_CASE("no block is written twice, or read while it is written") {
   check(scripted<kind::allreduce>{1, 1, into_scratch_twice, 1}, 3, fault::written_twice, 0, 0, 1);
 }
 
-TEST_CASE("each contribution counts, and counts once") {
+TEST_CASE("each contribution is present, and counted once") {
   check(everywhere<ring::allgather>([](transfer& t, int, int, int) { t.then = arrival::theirs_first; }), 4,
         fault::no_operator, 0, 0, 1);
   check(with_more_rounds<ring::reduce_scatter>(1), 4, fault::counted_twice, 0, 3, 3);
@@ -218,7 +218,7 @@ TEST_CASE("each contribution counts, and counts once") {
   check(
       scripted<kind::scan>{1, 2, [](int r, int p, int k) { return step{recursive_doubling::butterfly::at(r, p, k)}; }},
       4, fault::not_promised, 0, none, 0);
-  // By way of scratch, where an alltoall may mix its blocks up: what a rank has for itself comes as if from the other one.
+  // Through scratch, where an alltoall may mix its blocks: the block of a rank for itself arrives as if from the other rank.
   const auto mixed_up = [](int r, int, int k) {
     if (k == 0) return step{transfer{.to = r, .send = {r, 1}, .from = r, .receive = {4, 1}}};
     if (k == 2) return step{transfer{.to = r, .send = {4, 1}, .from = r, .receive = {3 - r, 1}}};
@@ -228,7 +228,7 @@ TEST_CASE("each contribution counts, and counts once") {
   check(scripted<kind::alltoall>{2, 3, mixed_up, 1}, 2, fault::not_promised, 0, none, 3);
 }
 
-TEST_CASE("all ranks have combined in the same way, and in the order that is declared") {
+TEST_CASE("all ranks combine in the same way, and in the declared order") {
   check(scripted<kind::allreduce>{1, 1,
                                   [](int r, int p, int) {
                                     transfer t = *one_shot::allreduce::at(r, p, 0).begin();
@@ -253,7 +253,7 @@ TEST_CASE("all ranks have combined in the same way, and in the order that is dec
         2, 0);
 }
 
-TEST_CASE("who says that all ranks do the same is taken at its word") {
+TEST_CASE("a schedule that declares `relative` is checked for it") {
   const auto check_at = [](auto good, int size, edit_type edit) {
     const edited<decltype(good), true> bad{.good = good, .edit = edit, .rank = 2, .round = good.rounds(size) - 1};
     check(bad, size, fault::not_relative, 2, bad.round, none);
@@ -273,7 +273,7 @@ TEST_CASE("who says that all ranks do the same is taken at its word") {
   check(scripted<kind::broadcast, false, true>{1, 0, idle, 1}, 4, fault::bad_shape, none, none, none);
 }
 
-TEST_CASE("a verdict reads as a sentence") {
+TEST_CASE("the text of verdicts") {
   const auto wrong = verify(with_more_rounds<ring::reduce_scatter>(1), 4);
   CHECK_FALSE(wrong);
   CHECK(wrong.message() == "reduce_scatter of 4 ranks: rank 0, round 3, block 3: contribution counted twice");
@@ -289,7 +289,7 @@ TEST_CASE("a verdict reads as a sentence") {
 
 namespace {
 
-/// Of a transfer that only sends, or only receives, the other half is changed instead. The last is for several blocks.
+/// If a transfer only sends, or only receives, that half is changed. The last edit is for several blocks.
 constexpr edit_type edits[] = {
     [](transfer& t, int, int p, int) {
       auto& peer = t.to.count > 0 ? t.to : t.from;
@@ -309,7 +309,7 @@ constexpr edit_type edits[] = {
     },
 };
 
-/// What one rank tells of all, whatever their number.
+/// The verdict on all ranks by the execution of one, for any number of ranks.
 template <class S>
 std::optional<verdict> by_one_rank(const S& schedule, int p) {
   const kolo::detail::schedule::erased<S> subject{schedule, p};
@@ -318,7 +318,7 @@ std::optional<verdict> by_one_rank(const S& schedule, int p) {
 
 }  // namespace
 
-TEST_CASE("one rank tells what all ranks tell, of what is right and of what all do wrong alike") {
+TEST_CASE("executing one rank gives the verdict on all, for right schedules and for faults that all ranks have") {
   int spoilt = 0;
   const auto compare = [&](const char* name, auto good) {
     for (int p = 2; p <= 17; ++p) {
@@ -344,8 +344,7 @@ TEST_CASE("one rank tells what all ranks tell, of what is right and of what all 
   compare("dissemination::barrier", dissemination::barrier{});
   compare("dissemination of radix 3", dissemination::barrier{{.radix = 3}});
   CHECK(spoilt > 1000);
-  CHECK_FALSE(
-      by_one_rank(one_shot::allreduce{}, 4));  // in the order of the ranks, which is not the same from everywhere
+  CHECK_FALSE(by_one_rank(one_shot::allreduce{}, 4));  // it combines in the order of the ranks, which is not relative
   CHECK_FALSE(by_one_rank(one_shot::alltoall{}, 4));
   CHECK_FALSE(by_one_rank(recursive_doubling::allreduce{}, 4));
 }
@@ -365,7 +364,7 @@ TEST_CASE("of very many ranks one is executed, and the verdict says so") {
   CHECK(verify(all_alike, 401).what == fault::unmatched_send);
 }
 
-TEST_CASE("in schedules without redundancy no single change goes unnoticed") {
+TEST_CASE("in schedules without redundancy every single change is noticed") {
   int changes = 0;
   const auto spoil = [&](const char* name, auto good) {
     using S = decltype(good);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The automatic choice: what it depends on, what it may not depend on, and that calls follow it.
+// The automatic choice: what it depends on, what it must not depend on, and that calls follow it.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 #include <kolo/impl/engine.hpp>
@@ -23,8 +23,8 @@ using namespace kolo;
 
 namespace {
 
-/// Everything costs `dear` but what runs as `cheap`.
-tuning in_favour_of(pattern cheap) {
+/// A table in which only schedules that run as `cheap` are cheap.
+tuning favouring(pattern cheap) {
   tuning t;
   std::size_t n = 0;
   for (const auto p : {pattern::rounds, pattern::one_way, pattern::exchange, pattern::there_and_back})
@@ -32,7 +32,7 @@ tuning in_favour_of(pattern cheap) {
   return t;
 }
 
-/// What rank r of four has to say: added from the left it makes 1, in pairs 0.
+/// The operand of rank r of four: their sum is 1 from the left, and 0 in pairs.
 float operand(int rank) { return rank == 0 ? 1e8f : rank == 2 ? -1e8f : 1.0f; }
 
 template <class C, class A = automatic>
@@ -43,7 +43,7 @@ float sum_of_operands(C& comm, std::size_t n = 1, const A& algorithm = {}) {
 }
 
 template <class F>
-std::string complaint(F f) {
+std::string error_text(F f) {
   try {
     f();
   } catch (const error& e) {
@@ -59,7 +59,7 @@ struct left {  // keeps the operand of the lower rank, so it does not commute
 
 }  // namespace
 
-TEST_CASE("size classes are in order, four to an octave, and known by their least length") {
+TEST_CASE("size classes are ordered, four per octave, and identified by their least length") {
   unsigned last = detail::select::size_class(0);
   std::size_t classes = 1;
   for (std::size_t n = 1; n <= 1 << 16; ++n) {
@@ -75,7 +75,7 @@ TEST_CASE("size classes are in order, four to an octave, and known by their leas
   CHECK(detail::select::least_of_class(detail::select::size_class(~std::size_t{0})) == std::size_t{7} << 61);
 }
 
-TEST_CASE("the choice is the least predicted time of those that are admitted") {
+TEST_CASE("the eligible candidate with the least predicted time is chosen") {
   const auto check = [](std::span<const detail::select::candidate> all, kind k, int p, std::size_t bytes,
                         bool commutes) {
     const detail::select::selection_query q{.collective = k, .size = p, .bytes = bytes, .commutes = commutes};
@@ -107,7 +107,7 @@ TEST_CASE("the choice is the least predicted time of those that are admitted") {
     }
 }
 
-TEST_CASE("what differs by rounding alone is equal, so that ranks of two compilers choose alike") {
+TEST_CASE("times that differ only by rounding are equal, so that ranks of two compilers make the same choice") {
   constexpr double byte = 0.1e-9;
   for (const double more :
        {0.0, 1e-13, -1e-13, 1e-3, -1e-3}) {  // 4 rounds and 6/4 of the bytes; 2 rounds and all bytes twice
@@ -123,23 +123,23 @@ TEST_CASE("what differs by rounding alone is equal, so that ranks of two compile
   }
 }
 
-TEST_CASE("calls that share a place in the cache are remembered side by side") {
+TEST_CASE("calls with the same first entry in the cache are cached in the next entries") {
   detail::execute::call_cache cache;
   const auto first = detail::execute::call_cache::index_of(7);
-  std::vector<std::uint64_t> alike;  // keys that begin at one place
+  std::vector<std::uint64_t> alike;  // keys with the same first entry
   for (std::uint64_t key = 7; alike.size() < 3; ++key)
     if (detail::execute::call_cache::index_of(key) == first) alike.push_back(key);
   for (const auto key : alike) cache.entry_for(key).key = key;
   for (const auto key : alike) CHECK(cache.entry_for(key).key == key);
-  CHECK((cache.find(alike[0]) && !cache.find(alike[1])));  // the first place is all that a call looks at
+  CHECK((cache.find(alike[0]) && !cache.find(alike[1])));  // find looks at the first entry only
   for (std::uint64_t key = 1000; key < 1000 + 16 * detail::execute::call_cache::calls; ++key)
     if (auto& there = cache.entry_for(key); there.key == 0) there.key = key;
-  auto& there = cache.entry_for(5);  // all are taken: another one has to go
+  auto& there = cache.entry_for(5);  // the cache is full: another call is dropped
   there.key = 5;
   CHECK((cache.find(5) && &cache.entry_for(5) == &there));
 }
 
-TEST_CASE("small calls that differ in their algorithm alone have places of their own") {
+TEST_CASE("small calls that differ only in their algorithm mostly have different entries") {
   detail::execute::call_cache cache;
   std::vector<const void*> places;
   for (std::uint64_t function = 0x401000; places.size() < 16; function += 0x70)  // as resolve_named makes them
@@ -149,7 +149,7 @@ TEST_CASE("small calls that differ in their algorithm alone have places of their
 }
 
 namespace {
-/// Is it known? Now it is.
+/// Whether the cache has `key`; enters it.
 bool make_known(detail::execute::call_cache& cache, const detail::execute::call_cache::small_key& key) {
   auto& first = cache.small(key);
   auto& there = first.key == key ? first : cache.small_beside(first, key);
@@ -161,10 +161,10 @@ bool make_known(detail::execute::call_cache& cache, const detail::execute::call_
 }
 }  // namespace
 
-TEST_CASE("two small calls that share a place, or a pair of places, are both remembered; a third has the older one's") {
+TEST_CASE("two small calls that share an entry or a pair of entries are both cached; a third replaces the older") {
   using detail::execute::call_cache;
   call_cache cache;
-  std::vector<std::vector<call_cache::small_key>> at(call_cache::small_calls);  // by their places
+  std::vector<std::vector<call_cache::small_key>> at(call_cache::small_calls);  // by entry
   const call_cache::small_call* first = &cache.small({.what = 1, .count = 1});
   for (std::uint64_t k = 1; k < 1000; ++k)
     first = std::min<const call_cache::small_call*>(first, &cache.small({.what = k, .count = k}));
@@ -180,7 +180,7 @@ TEST_CASE("two small calls that share a place, or a pair of places, are both rem
   for (int i = 0; i < 3; ++i) CHECK((make_known(cache, at[6][0]) && make_known(cache, at[7][0])));
 }
 
-TEST_CASE("small calls that differ in their elements alone do not drive each other out") {
+TEST_CASE("small calls that differ only in the size of their elements have different entries") {
   detail::execute::call_cache cache;
   std::set<const detail::execute::call_cache::small_call*> places;
   for (const std::size_t bytes : {1u, 2u, 4u, 8u, 16u})
@@ -188,7 +188,7 @@ TEST_CASE("small calls that differ in their elements alone do not drive each oth
   CHECK(places.size() == 5);
 }
 
-TEST_CASE("small calls that differ in one number have answers of their own, however often they are made") {
+TEST_CASE("small calls that differ in one number have their own results, however often they are repeated") {
   for (const int p : {1, 2, 3, 5}) {
     std::atomic<int> right = 0;
     threads::run(p, [&](auto& comm) { right += testing::small_calls_again(comm); });
@@ -197,7 +197,7 @@ TEST_CASE("small calls that differ in one number have answers of their own, howe
   CHECK(testing::small_calls_with_other_slots());
 }
 
-TEST_CASE("what a small call was is told by all that may stand at the place of its types") {
+TEST_CASE("a recent call matches only if types, collective, element size, count and root are the same") {
   detail::execute::call_traits there{};
   there.how.collective = kind::broadcast;
   there.types = 7;
@@ -212,7 +212,7 @@ TEST_CASE("what a small call was is told by all that may stand at the place of i
   CHECK(!known.is_of(there, 4, 3, 1));
 }
 
-TEST_CASE("where elements travel as another type, nothing runs as streams and a fit decides nothing") {
+TEST_CASE("with another wire type nothing runs as streams, and in fixed order a fit does not change the choice") {
   tuning few_rounds, few_bytes;
   few_rounds.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1};
   few_bytes.rows[0] = {.ranks = 4, .runs_as = pattern::rounds};
@@ -227,14 +227,14 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
   detail::select::selection_query q{.collective = kind::allreduce, .size = 4, .bytes = 4096, .has_streams = false};
   CHECK(choice(q, nullptr) == "one_shot");
   CHECK(choice(q, &few_bytes) == "two_shot");
-  q.converts = true;  // each of the two rounds in places of its own
+  q.converts = true;  // one_shot and two_shot round at different places
   CHECK(choice(q, &few_bytes) == "one_shot");
   q.allowed = order::any;
   CHECK(choice(q, &few_bytes) != "one_shot");
 
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
-    auto table = in_favour_of(pattern::exchange);
+    auto table = favouring(pattern::exchange);
     table.rows[0].message = 1;
     use_tuning(comm, table);
     std::vector<float> x(1, operand(comm.rank()));
@@ -247,7 +247,7 @@ TEST_CASE("where elements travel as another type, nothing runs as streams and a 
 
 namespace {
 
-/// What an allreduce of n fractions comes to, with elements that travel as Wire: which algorithm it was shows in the bits.
+/// The result of an allreduce of n fractions that travel as Wire: its bits show which algorithm ran.
 template <class Wire, class C, class A = automatic>
 std::vector<float> narrow_sum(C& comm, std::size_t n, const A& algorithm = {}) {
   std::vector<float> x(n);
@@ -260,8 +260,8 @@ using in_eighths = scaled<std::int8_t, 32>;
 
 }  // namespace
 
-TEST_CASE("with scales on the wire, bytes that travel are counted, and no group for each of its elements") {
-  tuning t;  // one round of all bytes takes as long as two rounds of half of them, where 40,000 are on the wire
+TEST_CASE("with scales on the wire, the bytes that travel are counted, not a group per element") {
+  tuning t;  // at 40,000 bytes on the wire, one round of all bytes takes as long as two rounds of half of them
   t.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .round = 1.5e-9 * 40'000};
   t.rows[0].bytes.fill(1e-9);
   std::atomic<int> wrong = 0;
@@ -277,8 +277,8 @@ TEST_CASE("with scales on the wire, bytes that travel are counted, and no group 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("with scales on the wire, a choice is not that of another wire of that length, and not the other way round") {
-  tuning t;  // what has fewest messages
+TEST_CASE("with scales on the wire, a choice is not taken from another wire type of that length, or given to it") {
+  tuning t;  // favours the fewest messages
   t.rows[0] = {.ranks = 4, .runs_as = pattern::rounds, .message = 1};
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
@@ -296,7 +296,7 @@ TEST_CASE("with scales on the wire, a choice is not that of another wire of that
   CHECK(wrong == 0);
 }
 
-TEST_CASE("an order that is asked for last counts") {
+TEST_CASE("the last `ordered` counts") {
   STATIC_REQUIRE(
       std::is_same_v<decltype(ordered<order::any>(automatic{})), kolo::detail::schedule::automatic_in_any_order>);
   STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::fixed_for_size>(ordered<order::any>(automatic{}))),
@@ -304,15 +304,15 @@ TEST_CASE("an order that is asked for last counts") {
   STATIC_REQUIRE(std::is_same_v<decltype(ordered<order::any>(ring{})), ring>);
 }
 
-TEST_CASE("a named table holds for what is split off, until another is named there") {
+TEST_CASE("a split communicator inherits a named table, until another one is named there") {
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
     auto parent = comm.split(0, comm.rank());
-    use_tuning(parent, in_favour_of(pattern::rounds));
+    use_tuning(parent, favouring(pattern::rounds));
     auto child = parent.split(0, comm.rank()), other = parent.split(0, comm.rank());
     wrong += explain(child, kind::allreduce, 4).choice != "recursive_doubling";
     wrong += explain(child, kind::allreduce, 4).reason.find("that the program named") == std::string::npos;
-    use_tuning(other, in_favour_of(pattern::exchange));
+    use_tuning(other, favouring(pattern::exchange));
     wrong += explain(other, kind::allreduce, 4).choice != "one_shot";
     wrong += explain(parent, kind::allreduce, 4).choice != "recursive_doubling";
     fit(parent);
@@ -322,11 +322,11 @@ TEST_CASE("a named table holds for what is split off, until another is named the
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a table that is named after a fit is what counts") {
+TEST_CASE("a table that is named after a fit replaces the fit") {
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
     fit(comm);
-    use_tuning(comm, in_favour_of(pattern::rounds));
+    use_tuning(comm, favouring(pattern::rounds));
     const auto e = explain(comm, kind::broadcast, 4);
     wrong += e.choice != "binomial" || e.reason.find("that the program named") == std::string::npos;
     wrong += e.message().find("broadcast of 4 bytes among 4 ranks: binomial") != 0;
@@ -335,19 +335,19 @@ TEST_CASE("a table that is named after a fit is what counts") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a table that predicts nothing sensible is refused") {
+TEST_CASE("a table with an invalid cost, or without a row for a pattern, is refused") {
   const auto refusal = [](const tuning& t) {
     std::string said;
-    threads::run(1, [&](auto& comm) { said = complaint([&] { use_tuning(comm, t); }); });
+    threads::run(1, [&](auto& comm) { said = error_text([&] { use_tuning(comm, t); }); });
     return said;
   };
-  tuning t = in_favour_of(pattern::rounds);
+  tuning t = favouring(pattern::rounds);
   CHECK(refusal(t) == "none");
   for (const double x : {-1e-9, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     t.rows[2].combined[3] = x;
     CHECK(refusal(t).find("negative, infinite or no number") != std::string::npos);
   }
-  t = in_favour_of(pattern::exchange);
+  t = favouring(pattern::exchange);
   t.rows[0].ranks = 0;
   CHECK(refusal(t).find("no row for pattern::rounds") != std::string::npos);
 }
@@ -356,41 +356,41 @@ TEST_CASE("calls follow the table that the program names") {
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {
     auto by_exchange = comm.split(0, comm.rank()), by_rounds = comm.split(0, comm.rank());
-    use_tuning(by_exchange, in_favour_of(pattern::exchange));
-    use_tuning(by_rounds, in_favour_of(pattern::rounds));
+    use_tuning(by_exchange, favouring(pattern::exchange));
+    use_tuning(by_rounds, favouring(pattern::rounds));
     wrong += explain(by_exchange, kind::allreduce, 4).choice != "one_shot";
     wrong += explain(by_rounds, kind::allreduce, 4).choice != "recursive_doubling";
     wrong += sum_of_operands(by_exchange) != 1;
     wrong += sum_of_operands(by_rounds) != 0;
     wrong += sum_of_operands(by_rounds, 1, one_shot{}) != 1;
     std::vector<int> x(3, comm.rank() + 7);
-    allreduce(by_rounds, x, left{});  // must keep the order whatever is cheap
+    allreduce(by_rounds, x, left{});  // keeps the order, whatever is cheap
     wrong += x[2] != 7;
   });
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a table comes before the first choice, and is the same on all ranks") {
+TEST_CASE("use_tuning is refused after the first choice, and if the ranks' tables differ") {
   std::atomic<int> named = 0, right = 0;
-  std::barrier everybody{4};  // who refuses fails its peers, so nobody may still be busy
+  std::barrier everybody{4};  // a rank that refuses fails its peers: none may be in a call
   threads::run(4, [&](auto& comm) {
     auto late = comm.split(0, comm.rank()), other = comm.split(0, comm.rank());
     barrier(late, one_shot{});
-    use_tuning(late, in_favour_of(pattern::rounds));  // an algorithm that is named is no choice
+    use_tuning(late, favouring(pattern::rounds));  // a named algorithm is no choice
     sum_of_operands(late);
     everybody.arrive_and_wait();
-    if (complaint([&] {
+    if (error_text([&] {
           use_tuning(late, default_tuning::shared_memory);
         }).find("an algorithm has been chosen already") != std::string::npos)
       ++named;
-    const auto mine = in_favour_of(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
-    if (complaint([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
+    const auto mine = favouring(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
+    if (error_text([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
   });
   CHECK(named == 4);
   CHECK(right == 4);
 }
 
-TEST_CASE("what is fitted in this run is the same on all ranks, and changes no bit that must not change") {
+TEST_CASE("a fit is the same on all ranks, and changes no bit that must not change") {
   for (const int p : {1, 2, 3, 4}) {
     std::atomic<int> wrong = 0;
     std::mutex guard;
@@ -420,7 +420,7 @@ TEST_CASE("what is fitted in this run is the same on all ranks, and changes no b
   }
 }
 
-TEST_CASE("a fit follows networks that are hundreds of times slower, or faster, than the table says") {
+TEST_CASE("a fit follows networks that are 300 times slower, or faster, than the table") {
   constexpr std::size_t small_bytes = 64, large_bytes = 256 * 1024;
   constexpr workload small{.hops = 1, .messages = 1, .bytes = small_bytes},
       large{.hops = 1, .messages = 1, .bytes = large_bytes, .combined = large_bytes};
@@ -460,7 +460,7 @@ TEST_CASE("an explanation names every candidate, fastest first, the bound and th
     for (const auto& c : detail::select::candidates_for<kind::allreduce, true>)
       says_all = says_all && text.find(c.name) != std::string::npos;
     for (const kind k : {kind::reduce_scatter, kind::allgather, kind::broadcast, kind::gather, kind::alltoall}) {
-      const auto other = explain(comm, k, 1 << 20);  // less is read, or less is written
+      const auto other = explain(comm, k, 1 << 20);  // these read or write less, and have no bound
       says_all = says_all && other.bound == 0 && other.message().find("bound") == std::string::npos;
     }
     const auto strict = explain(comm, kind::allreduce, 1 << 20, {.commutes = false});
@@ -471,7 +471,7 @@ TEST_CASE("an explanation names every candidate, fastest first, the bound and th
 
 namespace {
 
-/// Lengths for which a call with this collective runs by another algorithm than the explanation says.
+/// The number of lengths for which a call of this collective runs another algorithm than `explain` names.
 template <kind K, class C>
 int explained_wrongly(C& comm) {
   using T = typename C::transport_type;
@@ -495,7 +495,7 @@ int explained_wrongly(C& comm) {
 
 }  // namespace
 
-TEST_CASE("an explanation of any length names the algorithm by which the call runs") {
+TEST_CASE("explain names the algorithm that the call runs, for any length") {
   for (const int p : {2, 3, 4, 5, 8, 17}) {
     int wrong = 0;
     threads::run(p, [&](auto& comm) {
@@ -511,9 +511,9 @@ TEST_CASE("an explanation of any length names the algorithm by which the call ru
   }
 }
 
-TEST_CASE("an explanation says what a call would do") {
+TEST_CASE("explain reports that an operator does not commute, or that a candidate takes equal parts only") {
   std::atomic<int> wrong = 0;
-  threads::run(3, [&](auto& comm) {  // where the operator does not commute, a reduce has no choice
+  threads::run(3, [&](auto& comm) {  // with an operator that does not commute, a reduce has no choice
     const auto e = explain(comm, kind::reduce, 4, {.commutes = false});
     wrong += e.choice != "binomial" || e.reason.find("does not commute") == std::string::npos;
     wrong += explain(comm, kind::reduce, 4).reason.find("does not commute") != std::string::npos;
@@ -527,19 +527,19 @@ TEST_CASE("an explanation says what a call would do") {
          e.candidates.back().remark == "takes equal parts only"));
 }
 
-// The transport's own collectives.
+// The transport's native collectives.
 
 namespace {
 
-/// One of four ranks over a library that has everything for numbers, and is never called.
+/// One of four ranks over a library with native collectives for arithmetic types, which are never called.
 struct over_a_library : self::transport {
   int size() const { return 4; }
   over_a_library split(int, int) { return {}; }
 };
 
-/// Rounds cost one second, and the library as long as is said.
+/// Rounds cost one second, and the native collective `seconds`.
 tuning table_with_native(double seconds) {
-  tuning t = in_favour_of(pattern::rounds);
+  tuning t = favouring(pattern::rounds);
   t.rows[0].round = 1;
   t.native[0].ranks = 4;
   for (auto& times : t.native[0].seconds) times.fill(seconds);
@@ -556,13 +556,13 @@ struct kolo::native_of<over_a_library> {
   }
 };
 
-TEST_CASE("times of the transport's own are straight between lengths, and the nearest ranks' are taken") {
+TEST_CASE("native times are linear between lengths, and those of the nearest number of ranks") {
   tuning t;
   CHECK(t.native_seconds(4, kind::allreduce, 8) == 0);
   t.native[0].ranks = 2, t.native[1].ranks = 8;
   auto& times = t.native[1].seconds[static_cast<std::size_t>(kind::allreduce)];
   double seconds = 1e-6;
-  for (double& s : times) s = seconds, seconds *= 2;  // as the root of the length: knots are a factor of 4 apart
+  for (double& s : times) s = seconds, seconds *= 2;  // as the square root of the length: knots are a factor of 4 apart
   CHECK(t.native_seconds(2, kind::allreduce, 8) == 0);
   CHECK(t.native_seconds(8, kind::broadcast, 8) == 0);
   for (const int ranks : {5, 8, 100}) {
@@ -573,11 +573,11 @@ TEST_CASE("times of the transport's own are straight between lengths, and the ne
     CHECK(t.native_seconds(ranks, kind::allreduce, 1 << 25) == Approx(2048e-6));
     CHECK(t.native_seconds(ranks, kind::allreduce, 1 << 27) == Approx(4 * 2048e-6));
   }
-  times[5] = 0;  // half a row is none
+  times[5] = 0;  // an incomplete row does not count
   CHECK(t.native_seconds(8, kind::allreduce, 8) == 0);
 }
 
-TEST_CASE("the transport's own may be taken where no bit is at stake") {
+TEST_CASE("a native collective is admitted where no bit may differ") {
   using detail::select::may_be_native, detail::execute::none;
   constexpr auto fixed = order::fixed_for_size;
   using With = over_a_library;
@@ -586,14 +586,14 @@ TEST_CASE("the transport's own may be taken where no bit is at stake") {
   STATIC_REQUIRE(may_be_native<kind::scan, std::uint64_t, max_t, fixed, With>());
   STATIC_REQUIRE(!may_be_native<kind::allreduce, float, sum_t, fixed, With>());
   STATIC_REQUIRE(!may_be_native<kind::allreduce, float, max_t, fixed,
-                                With>());  // exact here, but a NaN may become another one there
+                                With>());  // exact, but the library may return another NaN
   STATIC_REQUIRE(may_be_native<kind::allreduce, float, sum_t, order::any, With>());
   STATIC_REQUIRE(!may_be_native<kind::allreduce, float16, sum_t, order::any, With>());
   STATIC_REQUIRE(!may_be_native<kind::allreduce, int, left, fixed, With>());
   STATIC_REQUIRE(!may_be_native<kind::broadcast, float, none, fixed, self::transport>());
 }
 
-TEST_CASE("the transport's own is a candidate with a time, and where it is none, the reason is said") {
+TEST_CASE("a native collective is a candidate with a time, or is listed with the reason why it is none") {
   communicator<over_a_library> comm;
   const auto told = [&](double seconds, kind k, std::size_t bytes, const explain_options& o = {}) {
     comm.engine()->named = std::make_unique<const tuning>(table_with_native(seconds));
@@ -604,7 +604,7 @@ TEST_CASE("the transport's own is a candidate with a time, and where it is none,
          e.candidates.front().seconds == Approx(0.5)));
   const auto ours = told(100, kind::broadcast, 4096);
   CHECK(ours.choice != "native");
-  const auto a_trifle = told(0.96 * ours.candidates.front().seconds, kind::broadcast, 4096);  // it must be worth it
+  const auto a_trifle = told(0.96 * ours.candidates.front().seconds, kind::broadcast, 4096);  // it saves too little
   CHECK((a_trifle.choice == ours.choice && a_trifle.candidates.front().algorithm == "native"));
   CHECK(a_trifle.reason.find("but for the transport's own, which saves less than a twentieth") != std::string::npos);
   CHECK(ours.reason.find("the transport's own") == std::string::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Candidates that say that they combine by one tree: a fit may put one in the place of the other, so their bits must be the same.
+// Candidates with the same tree: a fit may replace one with another, so their bits must be the same.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 #include <kolo/kolo.hpp>
@@ -14,7 +14,7 @@ using namespace kolo;
 
 namespace {
 
-/// Do the members of the trees that are claimed, of a reduce and of scans, give rank `comm.rank()` the same bits?
+/// Do the candidates with one tree, of a reduce and of scans, give rank `comm.rank()` the same bits?
 template <class T, class C>
 bool trees_agree(C& comm) {
   std::mt19937 random{static_cast<unsigned>(comm.rank())};
@@ -40,7 +40,7 @@ bool trees_agree(C& comm) {
 
 }  // namespace
 
-TEST_CASE("candidates that claim one tree give the same bits") {
+TEST_CASE("allreduce candidates with one tree give the same bits") {
   threads::run(5, [](auto& comm) {
     std::mt19937 random{static_cast<unsigned>(comm.rank())};
     std::uniform_real_distribution<float> any(-1, 1);
@@ -51,7 +51,7 @@ TEST_CASE("candidates that claim one tree give the same bits") {
     const auto same_bits = [&](const detail::select::candidate& c) {
       if (c.tree == 0) return true;
       ++claim;
-      tuning t;  // nothing but its pattern is cheap; of equals, the first is taken
+      tuning t;  // only its pattern is cheap; of equal candidates the first is taken
       const auto s = c.schedule(comm.size());
       t.rows[0] = {.ranks = 5, .runs_as = detail::execute::classify(s, kind::allreduce, 5), .round = 1e-9};
       auto own = comm.split(0, comm.rank());
@@ -71,7 +71,7 @@ TEST_CASE("candidates that claim one tree give the same bits") {
   });
 }
 
-TEST_CASE("those of a reduce with a root and of scans do, of rounded elements as well") {
+TEST_CASE("reduce and scan candidates with one tree give the same bits, also of bfloat16") {
   std::atomic<int> wrong = 0;
   threads::run(5, [&](auto& comm) { wrong += !trees_agree<float>(comm) + !trees_agree<bfloat16>(comm); });
   CHECK(wrong == 0);

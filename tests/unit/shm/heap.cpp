@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The heap that peers address: what its allocator promises to containers, what it costs, and what outlives what.
+// The heap that peers address: requirements of containers on its allocator, memory use, lifetime.
 #include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
@@ -21,14 +21,14 @@ template <class T>
 using shared_vector = std::vector<T, allocator<T>>;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
-/// A communicator of one process, and the mapping in which its heap lies.
-struct lonely {
+/// A communicator of one rank, and the mapping that contains its heap.
+struct one_rank {
   kolo::detail::shm::shared_mapping memory;
   kolo::detail::shm::region_shape shape{1, {}};
   std::uint64_t region;
   kolo::shm::communicator comm;
 
-  explicit lonely(kolo::detail::shm::backing where = kolo::detail::shm::backing::automatic)
+  explicit one_rank(kolo::detail::shm::backing where = kolo::detail::shm::backing::automatic)
       : memory{where}, region{kolo::shm::transport::initialise(memory, shape)}, comm{memory, region, shape, 0} {}
 
   long long bytes() const {
@@ -60,8 +60,8 @@ static_assert(!std::is_convertible_v<kolo::shm::communicator, allocator<int>>);
 
 }  // namespace
 
-TEST_CASE("allocators of one rank are equal, whatever they allocate and wherever they have been moved") {
-  lonely one, other;
+TEST_CASE("allocators of one rank are equal, for all types and after a move") {
+  one_rank one, other;
   allocator<float> a{one.comm};
   const allocator<double> b{a};
   const allocator<float> back{b}, none, nothing;
@@ -72,12 +72,12 @@ TEST_CASE("allocators of one rank are equal, whatever they allocate and wherever
   CHECK(a != none);
   CHECK(none == nothing);
   const allocator<float> moved{std::move(a)};
-  CHECK(moved == a);  // NOLINT(bugprone-use-after-move): the standard asks for it
+  CHECK(moved == a);  // NOLINT(bugprone-use-after-move): the standard requires it
   CHECK(traits::select_on_container_copy_construction(moved) == a);
 }
 
-TEST_CASE("a container stays in its memory when it is copied to, and takes the other's when moved or swapped") {
-  lonely one;
+TEST_CASE("a container keeps its memory in copy assignment, and takes the other's in move assignment and swap") {
+  one_rank one;
   const auto is_shared = [&](const shared_vector<int>& v) {
     return one.make_remote_ref(v.data(), v.size() * sizeof(int)).length != 0;
   };
@@ -94,8 +94,8 @@ TEST_CASE("a container stays in its memory when it is copied to, and takes the o
   CHECK((is_shared(here) && all_are(here, 1)));
 }
 
-TEST_CASE("containers of all kinds live in the heap") {
-  lonely one;
+TEST_CASE("containers of all kinds allocate from the heap") {
+  one_rank one;
   const allocator<int> a{one.comm};
   std::list<int, allocator<int>> list{a};
   std::map<int, int, std::less<>, allocator<std::pair<const int, int>>> map{a};
@@ -109,8 +109,8 @@ TEST_CASE("containers of all kinds live in the heap") {
   CHECK(one.make_remote_ref(&list.back(), sizeof(int)).length != 0);
 }
 
-TEST_CASE("blocks are aligned, disjoint and stay what they are, while others come and go") {
-  lonely one;
+TEST_CASE("blocks are aligned and disjoint, and keep their contents while others are allocated and freed") {
+  one_rank one;
   const auto heap = kolo::shm::heap(one.comm);
   struct block {
     unsigned char* data;
@@ -140,8 +140,8 @@ TEST_CASE("blocks are aligned, disjoint and stay what they are, while others com
   CHECK(good);
 }
 
-TEST_CASE("thousands of tensors lie in a few regions, and small ones share pages") {
-  lonely one;
+TEST_CASE("thousands of tensors use few regions, and small ones share pages") {
+  one_rank one;
   std::vector<shared_vector<float>> model;
   std::set<std::uint64_t> regions;
   std::size_t sum = 0;
@@ -160,8 +160,8 @@ TEST_CASE("thousands of tensors lie in a few regions, and small ones share pages
   CHECK(regions.size() <= 10);
 }
 
-TEST_CASE("what is not touched takes no memory, and what is freed gives it back") {
-  lonely one;
+TEST_CASE("heap: untouched memory uses no pages, and freed memory is returned") {
+  one_rank one;
   const auto heap = kolo::shm::heap(one.comm);
   const shared_vector<float> keeps_the_region(mebibyte / 4, 1.0f, allocator<float>{one.comm});
   const auto before = one.bytes();
@@ -179,8 +179,8 @@ TEST_CASE("what is not touched takes no memory, and what is freed gives it back"
   CHECK(all_are(keeps_the_region, 1.0f));
 }
 
-TEST_CASE("the heap lives as long as somebody holds it, and gives everything back at its end") {
-  std::optional<lonely> one{std::in_place};
+TEST_CASE("the heap exists as long as a container uses it, then returns all its memory") {
+  std::optional<one_rank> one{std::in_place};
   const kolo::detail::shm::shared_mapping memory = one->memory;
   const auto bytes = [&] {
     struct stat status;
@@ -198,8 +198,8 @@ TEST_CASE("the heap lives as long as somebody holds it, and gives everything bac
   CHECK(bytes() <= 4096);
 }
 
-TEST_CASE("who still maps a freed block sees and disturbs nobody else's") {
-  lonely one;
+TEST_CASE("a peer that still maps a freed block neither sees nor overwrites later blocks") {
+  one_rank one;
   const allocator<float> a{one.comm};
   const shared_vector<float> first(100'000, 1.0f, a);
   auto gone = std::make_unique<shared_vector<float>>(100'000u, 2.0f, a);
@@ -214,8 +214,8 @@ TEST_CASE("who still maps a freed block sees and disturbs nobody else's") {
   CHECK((all_are(first, 1.0f) && all_are(next, 3.0f)));
 }
 
-TEST_CASE("a process that a rank forks frees nothing of its parent's and has memory of its own") {
-  std::optional<lonely> one{std::in_place};
+TEST_CASE("a forked process frees nothing of its parent's heap, and allocates ordinary memory") {
+  std::optional<one_rank> one{std::in_place};
   std::optional<allocator<float>> a{one->comm};
   std::optional<shared_vector<float>> big{std::in_place, 300'000u, 1.0f, *a}, small{std::in_place, 100u, 2.0f, *a};
   const auto child = [&] {
@@ -234,16 +234,16 @@ TEST_CASE("a process that a rank forks frees nothing of its parent's and has mem
   const float* const at = small->data();
   small.reset();
   const shared_vector<float> again(100, 3.0f, *a);
-  CHECK(again.data() == at);  // the parent still knows its blocks
+  CHECK(again.data() == at);  // the parent's free blocks are unchanged
 }
 
 TEST_CASE("threads of a rank allocate and free at the same time") {
-  lonely one;
+  one_rank one;
   const allocator<int> a{one.comm};
   std::vector<int> good(4, 1);
   {
     std::latch start{4};
-    std::vector<std::jthread> all;  // ends first
+    std::vector<std::jthread> all;  // destroyed first
     for (int t = 0; t < 4; ++t)
       all.emplace_back([&, t] {
         std::list<shared_vector<int>> kept;
@@ -259,7 +259,7 @@ TEST_CASE("threads of a rank allocate and free at the same time") {
   CHECK(good == std::vector<int>(4, 1));
 }
 
-TEST_CASE("among threads, and alone, all memory does") {
+TEST_CASE("among threads, and in a communicator of one, the allocator takes ordinary memory") {
   kolo::self::communicator self;
   shared_vector<float> x(1000, 1.0f, allocator<float>{self});
   kolo::allreduce(self, x, kolo::sum);
@@ -273,9 +273,9 @@ TEST_CASE("among threads, and alone, all memory does") {
   CHECK(good == std::vector<int>(3, 1));
 }
 
-TEST_CASE("where there is no more of it, ordinary memory serves") {
+TEST_CASE("if the heap is exhausted, the allocator takes ordinary memory") {
   CHECK(testing::child{[] {
-          lonely limited;
+          one_rank limited;
           const rlimit limit{8 * mebibyte, 8 * mebibyte};
           ::setrlimit(RLIMIT_FSIZE, &limit);
           const auto is_shared = [&](const shared_vector<char>& v) {
@@ -291,8 +291,8 @@ TEST_CASE("where there is no more of it, ordinary memory serves") {
   CHECK_THROWS_AS(allocator<double>{}.allocate(~std::size_t{0} / 2), std::bad_array_new_length);
 }
 
-TEST_CASE("where regions take memory when they are reserved, the heap reserves no more than a little") {
-  lonely one{kolo::detail::shm::backing::dev_shm};
+TEST_CASE("in /dev/shm, where reserving takes memory, the heap reserves at most 2 MiB for a small block") {
+  one_rank one{kolo::detail::shm::backing::dev_shm};
   const auto before = one.bytes();
   const shared_vector<float> x(1000, 1.0f, allocator<float>{one.comm});
   CHECK(one.bytes() - before <= static_cast<long long>(2 * mebibyte));

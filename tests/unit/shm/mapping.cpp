@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The memory of processes and the memory of threads: regions, who sees them, and what they cost.
+// The regions of shared_mapping (processes) and private_mapping (threads): contents, visibility, cost.
 #include <kolo/shm/shared_mapping.hpp>
 
 #include <sched.h>
@@ -46,7 +46,7 @@ std::string refusal(F f) {
   }
 }
 
-/// For what needs a mount of its own: a new /dev/shm of that size, seen by this process only. Needs privileges.
+/// Mounts a new /dev/shm with these options, visible to this process only. Needs privileges.
 bool small_dev_shm(const char* options) {
   return ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          ::mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
@@ -54,7 +54,7 @@ bool small_dev_shm(const char* options) {
 
 }  // namespace
 
-TEST_CASE("memory that is secluded keeps what it holds, and what others write there later does not reach it") {
+TEST_CASE("secluded memory keeps its contents, and later writes of other processes do not reach it") {
   shared_mapping memory;
   constexpr std::size_t bytes = 100'000;
   const auto region = memory.reserve(bytes), other = memory.reserve(bytes);
@@ -68,14 +68,14 @@ TEST_CASE("memory that is secluded keeps what it holds, and what others write th
       return std::string{};
     }}.result();
   };
-  memory.begin_lending();  // something else may lie on the same pages
+  memory.begin_lending();  // lent memory may lie on the same pages
   CHECK(!memory.seclude(piece, 5'000));
   memory.end_lending();
   CHECK(!memory.seclude(memory.make_remote_ref(common.get(), 10), 10));
   REQUIRE(memory.make_remote_ref(mine.get() + 10'000, 5'000).length != 0);
 
   std::atomic<bool> enough{false};
-  std::jthread busy{[&] {  // writes beside it, on one of its pages
+  std::jthread busy{[&] {  // writes next to the secluded bytes, on one of their pages
     auto* const count = reinterpret_cast<int*>(mine.get() + 8192);
     for (int i = 0; !enough || i < 1000; ++i)
       if (i > 0 && *count != i - 1) return;
@@ -86,7 +86,7 @@ TEST_CASE("memory that is secluded keeps what it holds, and what others write th
   CHECK(memory.seclude(piece, 5'000));
   enough = true;
   busy.join();
-  CHECK(*reinterpret_cast<const int*>(mine.get() + 8192) == -1);  // nothing of what it wrote was lost
+  CHECK(*reinterpret_cast<const int*>(mine.get() + 8192) == -1);  // no write was lost
   write_all();
   CHECK(std::count(mine.get() + 10'000, mine.get() + 15'000, std::byte{1}) == 5'000);
   CHECK(mine.get()[0] == std::byte{9});
@@ -96,7 +96,7 @@ TEST_CASE("memory that is secluded keeps what it holds, and what others write th
   CHECK(memory.make_remote_ref(mine.get() + 14'000, 10).length != 0);
 }
 
-TEMPLATE_TEST_CASE("a region is zero, aligned, and the same bytes for all who map it", "", shared_mapping,
+TEMPLATE_TEST_CASE("a region is zeroed, page-aligned, and the same memory for all that map it", "", shared_mapping,
                    private_mapping) {
   TestType memory;
   TestType copy = memory;
@@ -118,10 +118,10 @@ TEMPLATE_TEST_CASE("a region is zero, aligned, and the same bytes for all who ma
         }).starts_with("out of resources: kolo: 1152921504606846976 bytes"));
 }
 
-TEST_CASE("a region of threads lives until it is settled and nobody maps it") {
+TEST_CASE("a region of threads exists until it is sealed and unmapped") {
   private_mapping memory;
   const auto r = memory.reserve(10);
-  CHECK_NOTHROW(memory.map(r, 10));  // mapped and let go: it is still wanted
+  CHECK_NOTHROW(memory.map(r, 10));  // unmapped at once, but not sealed
   auto held = memory.map(r, 10);
   memory.seal(r);
   CHECK_NOTHROW(memory.map(r, 10));
@@ -129,7 +129,7 @@ TEST_CASE("a region of threads lives until it is settled and nobody maps it") {
   CHECK_THROWS_AS(memory.map(r, 10), kolo::error);
 }
 
-TEST_CASE("threads that reserve at the same moment get regions of their own") {
+TEST_CASE("threads that reserve at the same time get distinct regions") {
   private_mapping memory;
   std::vector<std::vector<std::uint64_t>> got(4);
   std::vector<std::thread> all;
@@ -143,7 +143,7 @@ TEST_CASE("threads that reserve at the same moment get regions of their own") {
   CHECK(distinct.size() == 800);
 }
 
-TEST_CASE("what a child reserves and writes, its parent sees") {
+TEST_CASE("a parent sees the regions that its child reserves, and their contents") {
   shared_mapping memory;
   const auto region = memory.reserve(1000);
   const auto mine = memory.map(region, 1000);
@@ -158,7 +158,7 @@ TEST_CASE("what a child reserves and writes, its parent sees") {
   CHECK(disjoint({{region, 1000}, {theirs, 5'000'000}, {memory.reserve(1), 1}}));
 }
 
-TEST_CASE("processes that reserve at the same moment get disjoint regions, and the file only grows") {
+TEST_CASE("processes that reserve at the same time get disjoint regions, and the file never shrinks") {
   const auto where = GENERATE(backing::automatic, backing::dev_shm);
   shared_mapping memory{where};
   constexpr int processes = 3, regions = 300;
@@ -192,7 +192,7 @@ TEST_CASE("processes that reserve at the same moment get disjoint regions, and t
   CHECK(kept);
 }
 
-TEST_CASE("what is not touched takes no memory, and what is discarded gives it back") {
+TEST_CASE("shared_mapping: untouched memory uses no pages, and discarded memory is returned") {
   shared_mapping memory;
   constexpr std::size_t gibibyte = std::size_t{1} << 30, part = std::size_t{1} << 20;
   const auto big = memory.reserve(gibibyte), small = memory.reserve(part);
@@ -205,7 +205,7 @@ TEST_CASE("what is not touched takes no memory, and what is discarded gives it b
   CHECK(data.get()[part - 1] == std::byte{0});
   const auto before = bytes_on_disk(memory);
   for (int i = 0; i < 10; ++i) {
-    constexpr std::size_t odd = 5000;  // no whole pages
+    constexpr std::size_t odd = 5000;  // not a multiple of the page size
     const auto region = memory.reserve(odd);
     memory.map(region, odd).get()[odd - 1] = std::byte{1};
     memory.discard(region, odd);
@@ -214,7 +214,7 @@ TEST_CASE("what is not touched takes no memory, and what is discarded gives it b
   CHECK(memory.map(big, gibibyte).get()[gibibyte - 1] == std::byte{0});
 }
 
-TEST_CASE("what a peer referred to is found, and stays where it is while it is asked for") {
+TEST_CASE("window_of finds the memory that a peer referred to, and a region in use keeps its address") {
   shared_mapping mine;
   const shared_mapping peers{kolo::detail::os::descriptor{::dup(mine.fd())}};
   const auto region = mine.reserve(10'000);
@@ -233,20 +233,20 @@ TEST_CASE("what a peer referred to is found, and stays where it is while it is a
     *memory = static_cast<std::byte>(i);
     stays = stays && at(where) == seen;
     found = found && *at(mine.make_remote_ref(memory.get(), 1)) == *memory;
-    stays = stays && *seen == std::byte{42};  // it could be gone
+    stays = stays && *seen == std::byte{42};  // reads it: it must still be mapped
   }
   CHECK(found);
   CHECK(stays);
 }
 
-TEST_CASE("what a peer has given back does not stay mapped, and what it still has makes room where there is none") {
+TEST_CASE("a peer's discarded regions are unmapped; its other regions are unmapped when address space runs out") {
   const auto address_space = [] {  // of this process, in bytes
     std::size_t pages = 0;
     std::ifstream{"/proc/self/statm"} >> pages;
     return pages * kolo::detail::shm::page_size();
   };
   constexpr std::size_t bytes = std::size_t{64} << 20, room = std::size_t{1} << 30;
-  constexpr int regions = 100;  // six times the room
+  constexpr int regions = 100;  // six times `room`
   shared_mapping mine;
   const shared_mapping peers{kolo::detail::os::descriptor{::dup(mine.fd())}};
   const auto refer_to_all = [&](bool gives_back) {
@@ -268,7 +268,7 @@ TEST_CASE("what a peer has given back does not stay mapped, and what it still ha
         }}.result() == "found");
 }
 
-TEST_CASE("the file is this user's alone, has no name, and is closed by exec") {
+TEST_CASE("the segment's file belongs to this user with mode 0600, has no name, and is closed by exec") {
   const auto before = testing::files_in("/dev/shm");
   const auto where = GENERATE(backing::automatic, backing::dev_shm);
   const shared_mapping memory{where};
@@ -280,7 +280,7 @@ TEST_CASE("the file is this user's alone, has no name, and is closed by exec") {
   CHECK(testing::nothing_stays_in_dev_shm(before));
 }
 
-TEST_CASE("what a program writes to an output that it closed does not reach the segment") {
+TEST_CASE("writes to standard output or error, once closed, do not reach the segment") {
   const auto where = GENERATE(backing::automatic, backing::dev_shm);
   const std::string said = testing::child{[&]() -> std::string {
                              const shared_mapping open;
@@ -295,7 +295,7 @@ TEST_CASE("what a program writes to an output that it closed does not reach the 
   CHECK(said == "kept apart");
 }
 
-TEST_CASE("only a segment of this user and this version is taken over") {
+TEST_CASE("only a segment of this user and of this version is accepted") {
   using kolo::detail::os::descriptor;
   const auto take = [](int fd) { return refusal([&] { shared_mapping{descriptor{::dup(fd)}}; }); };
   const shared_mapping good;
@@ -319,7 +319,7 @@ TEST_CASE("only a segment of this user and this version is taken over") {
         "mismatch: kolo: the shared segment belongs to user 0, not to user 65534");
 }
 
-TEST_CASE("without memfd_create an unnamed file in /dev/shm serves") {
+TEST_CASE("without memfd_create the segment is an unnamed file in /dev/shm") {
   const auto before = testing::files_in("/dev/shm");
   const int error = GENERATE(ENOSYS, EPERM);
   const std::string said = testing::child{[&]() -> std::string {
@@ -338,12 +338,12 @@ TEST_CASE("without memfd_create an unnamed file in /dev/shm serves") {
   CHECK(testing::nothing_stays_in_dev_shm(before));
 }
 
-TEST_CASE("a /dev/shm that is too small is an error with the numbers, and nothing is killed") {
+TEST_CASE("a /dev/shm that is too small is an error with the sizes, not a signal") {
   const std::string said = testing::child{[]() -> std::string {
                              if (!small_dev_shm("size=1m")) return "no mount";
                              shared_mapping memory{backing::dev_shm};
                              const std::string text = refusal([&] { memory.reserve(8 << 20); });
-                             const auto fits = memory.map(memory.reserve(500'000), 500'000);  // and it still works
+                             const auto fits = memory.map(memory.reserve(500'000), 500'000);  // the mapping still works
                              std::fill(fits.get(), fits.get() + 500'000, std::byte{1});
                              return text;
                            }}.result();
@@ -356,7 +356,7 @@ TEST_CASE("a /dev/shm that is too small is an error with the numbers, and nothin
         "device; a container has what --shm-size says, and a smaller .slot_bytes needs less");
 }
 
-TEST_CASE("a limit on the size of files is an error, not a signal") {
+TEST_CASE("a limit on file size is an error, not a signal") {
   const std::string said = testing::child{[] {
                              const rlimit limit{1 << 20, 1 << 20};
                              ::setrlimit(RLIMIT_FSIZE, &limit);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The slots of threads and processes beyond the laws: the first failure, also where who says one is stopped meanwhile.
+// The slots of threads and processes beyond the laws: sizes, lack of memory, and the first failure, also if its reporter is stopped.
 #include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/observe/counted.hpp>
@@ -25,22 +25,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// In a page that stops whoever reads it first.
+/// Lies in a page whose first access stops the process.
 kolo::failure* to_say;
 
 kolo::detail::os::process_id dead_process() {
   testing::child c{[] { return std::string{}; }};
-  const kolo::detail::os::process_id id{c.pid(), 1};  // whatever has that number later started at another time
+  const kolo::detail::os::process_id id{c.pid(), 1};  // a later process with that pid has another start time
   c.result();
   return id;
 }
 
 [[noreturn]] void refuse() { throw kolo::error{kolo::errc::out_of_resources, "out of memory"}; }
-/// The thread that has said so is out of memory after so many uses of it.
+/// Throws out_of_resources at use `uses_left` in the thread that has set it.
 using running_out = ending_memory<kolo::detail::shm::private_mapping, refuse>;
 
-/// What three ranks say of a call in which one of them runs out of memory, and none of which waits for its deadline.
-/// They give back all memory that they have reserved.
+/// The outcomes of a call on three ranks, of which `rank` runs out of memory at its use `use`. No rank waits for its deadline, and all reserved memory is given
+/// back.
 template <class F>
 std::vector<std::string> ends_without_memory(int rank, int use, F call) {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
@@ -53,7 +53,7 @@ std::vector<std::string> ends_without_memory(int rank, int use, F call) {
     if (comm.rank() == rank) running_out::uses_left = use;
     const auto end = end_of([&] { call(comm); });
     running_out::uses_left = -1;
-    kolo::barrier(outer);  // nobody hears of it by who destroys its communicator
+    kolo::barrier(outer);  // no rank learns of the failure from a destroyed communicator
     return end;
   });
   INFO("rank " << rank << ", use " << use << ": " << said[0] << ", " << said[1] << ", " << said[2]);
@@ -70,9 +70,7 @@ kolo::failure failure_of(int rank) {
 
 }  // namespace
 
-TEST_CASE(
-    "four ranks share less than 5 MB, up to 63 less than 70 MB, 64 less than 64 MB, as the README says; one rank needs "
-    "no slots") {
+TEST_CASE("regions: at most 5 MB for 4 ranks, 70 MB up to 63, 64 MB for 64, as in the README; no slots for 1") {
   for (const std::size_t kib : {16u, 256u, 512u, 1024u, 2048u, 16384u}) {
     kolo::detail::shm::region_shape shape{1, {}};
     shape.cache_bytes = kib * 1024;
@@ -141,11 +139,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("round trips of ranks that take turns lie in one buffer, unless an answer is still to be read") {
+TEST_CASE("round trips of ranks that take turns use one buffer, unless a reply is still unread") {
   CHECK(laws::round_trips_share_a_buffer() == "");
 }
 
-TEST_CASE("64 ranks have not more than 64 MB, of which each has sent every other pieces of all sizes") {
+TEST_CASE("64 ranks use at most 64 MB after alltoalls of short, medium and long pieces") {
   constexpr int p = 64;
   kolo::detail::shm::shared_mapping memory;
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
@@ -174,7 +172,7 @@ TEST_CASE("64 ranks have not more than 64 MB, of which each has sent every other
   CHECK(taken <= 64'000'000);
 }
 
-TEST_CASE("slots and ranks that no memory holds are refused before where they lie is computed") {
+TEST_CASE("slot sizes and rank counts that exceed all memory are refused before offsets are computed") {
   const auto end_of = [](auto f) {
     try {
       f();
@@ -198,7 +196,7 @@ TEST_CASE("slots and ranks that no memory holds are refused before where they li
   CHECK(region_shape{3, {.ranks_per_node = 2147483647}}.place(2).node_count == 1);
   constexpr std::size_t most = kolo::detail::shm::most_slot_bytes;
   const region_shape largest{kolo::detail::shm::most_ranks, {.slot_bytes = most}};
-  CHECK(largest.bytes() / largest.pairs() > (largest.slots + largest.spares) * most);  // it has not wrapped around
+  CHECK(largest.bytes() / largest.pairs() > (largest.slots + largest.spares) * most);  // no overflow
 }
 
 TEST_CASE("symmetric memory that cannot be addressed is an error on every rank") {
@@ -211,7 +209,7 @@ TEST_CASE("symmetric memory that cannot be addressed is an error on every rank")
         refused += e.code() == kolo::errc::out_of_resources;
       }
     };
-    asks_for(double{}, ~std::size_t{0} / 8 + 2);  // whose bytes are 8 modulo 2^64
+    asks_for(double{}, ~std::size_t{0} / 8 + 2);  // its size in bytes is 8 modulo 2^64
     asks_for(char{}, ~std::size_t{0});
     asks_for(char{}, std::size_t{1} << 62);
     asks_for(char{}, std::size_t{1} << 46);
@@ -219,10 +217,10 @@ TEST_CASE("symmetric memory that cannot be addressed is an error on every rank")
   CHECK(refused == 12);
   const auto alone = [](auto& comm) { kolo::symmetric<char>(comm, comm.rank() == 1 ? std::size_t{1} << 62 : 8); };
   const auto words = words_of([&] { kolo::threads::run(3, alone, {.timeout = 60s}); });
-  CHECK(words.starts_with("kolo: symmetric memory is as long on every rank"));  // and nobody waits
+  CHECK(words.starts_with("kolo: symmetric memory is as long on every rank"));  // and no rank waits
 }
 
-TEST_CASE("symmetric memory that is refused, since the lengths differ, is given back") {
+TEST_CASE("symmetric memory that is refused because the lengths differ is given back") {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<running_out>>;
   const kolo::detail::shm::region_shape shape{2, {}};
   running_out memory;
@@ -233,10 +231,10 @@ TEST_CASE("symmetric memory that is refused, since the lengths differ, is given 
           kolo::barrier(comm);
           return end;
         }) == all_say(2, "invalid argument -1"));
-  CHECK_THROWS_AS(memory.map(region + 1, 8), kolo::error);  // the one that was reserved next
+  CHECK_THROWS_AS(memory.map(region + 1, 8), kolo::error);  // the region of the symmetric memory
 }
 
-TEST_CASE("a rank that has no memory for a group, or for symmetric memory, is named to all, who wait no longer") {
+TEST_CASE("split and symmetric: a rank without memory is named on all ranks, which do not wait for the deadline") {
   const auto split = [](auto& comm) { comm.split(comm.rank() == 2, 0); };
   const auto symmetric = [](auto& comm) { kolo::symmetric<int>(comm, 100); };
   const auto expected = [](int rank) {
@@ -248,12 +246,12 @@ TEST_CASE("a rank that has no memory for a group, or for symmetric memory, is na
   for (const int rank : {1, 2}) CHECK(ends_without_memory(rank, 1, symmetric) == expected(rank));
 }
 
-TEST_CASE("a rank whose transport does not come about has not come") {
+TEST_CASE("has_come is false for a rank whose transport's constructor throws") {
   struct refusing : kolo::detail::shm::private_mapping {
     refusing() = default;
     refusing(const refusing&) = default;
     refusing& operator=(const refusing&) = default;
-    refusing(refusing&&) { throw std::bad_alloc{}; }  // the transport has a part of the region by then
+    refusing(refusing&&) { throw std::bad_alloc{}; }  // by then the transport has taken its part of the region
   };
   const kolo::detail::shm::region_shape shape{2, {}};
   refusing memory;
@@ -263,7 +261,7 @@ TEST_CASE("a rank whose transport does not come about has not come") {
   CHECK_FALSE(kolo::detail::shm::has_come(memory.map(region, shape.bytes()).get(), 1));
 }
 
-TEST_CASE("neighbours who agree where to meet tell each other of failures only where there is one") {
+TEST_CASE("node_group::compare exchanges failures only if a rank reports one") {
   const auto said = on_threads(4, [&](auto& comm) {
     kolo::counted<kolo::threads::transport> all{std::move(comm.transport())};
     const kolo::detail::shm::node_group here{all, "node_communicator", [] {}};
@@ -275,7 +273,7 @@ TEST_CASE("neighbours who agree where to meet tell each other of failures only w
   CHECK(said == all_say(4, "short, peer died 0"));
 }
 
-TEST_CASE("a failure is that of the first who says one, for all and for good") {
+TEST_CASE("the failure that is reported first is final for all ranks") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
   kolo::detail::shm::private_mapping memory;
@@ -289,10 +287,10 @@ TEST_CASE("a failure is that of the first who says one, for all and for good") {
   CHECK(c.failed()->code == kolo::errc::peer_died);
 }
 
-TEST_CASE("nobody waits for a rank that is stopped while it says a failure") {
+TEST_CASE("a rank that is stopped while it reports a failure does not block the others") {
   static common<std::atomic<pid_t>> stopped;
   const auto end = on_processes(2, [](auto& comm) -> std::string {
-    ::alarm(30);  // who waits for ever is killed
+    ::alarm(30);  // ends a test that hangs
     kolo::barrier(comm);
     if (comm.rank() == 0) {
       while (*stopped == 0) ::sched_yield();
@@ -315,7 +313,7 @@ TEST_CASE("nobody waits for a rank that is stopped while it says a failure") {
   CHECK(end.clean);
 }
 
-TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits for") {
+TEST_CASE("a waiting rank notices the death of any peer, not only of the awaited one") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;
   kolo::detail::shm::private_mapping memory;
@@ -331,7 +329,7 @@ TEST_CASE("a peer that has died is noticed by whoever waits, whomever it waits f
   CHECK(b.failed());
 }
 
-TEST_CASE("a rank that waits asks the system about a few others at a time, and about none of its own process") {
+TEST_CASE("a waiting rank asks the system about a few peers per poll, and about none of its own process") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 100;
   kolo::detail::shm::private_mapping memory;
@@ -362,21 +360,21 @@ TEST_CASE("a rank that waits asks the system about a few others at a time, and a
       most = std::max(most, now), all += now;
     }
   };
-  polls(25);  // each of the others four times
+  polls(25);  // asks four times about each of the 60
   CHECK(own > 0);
   CHECK(all == 4 * 60);
   CHECK(most <= 16);
   kolo::detail::shm::state_of(memory.map(region, shape.bytes()).get(), 90).id = dead_process();
   try {
     polls(25);
-    FAIL("nobody found that rank 90 had died");
+    FAIL("the death of rank 90 was not noticed");
   } catch (const kolo::error& e) {
     CHECK(e.code() == kolo::errc::peer_died);
     CHECK(e.peer() == 90);
   }
 }
 
-TEST_CASE("a death that was announced is found at the next look, however many ranks there are") {
+TEST_CASE("an announced death is reported by the second poll, also among 100 ranks") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 100;
   kolo::detail::shm::private_mapping memory;
@@ -390,11 +388,11 @@ TEST_CASE("a death that was announced is found at the next look, however many ra
     p.checked = {};  // long ago
     a.check(p, {.operation = "test", .peer = 1, .timeout = std::chrono::seconds{20}});
   };
-  poll();  // what it left may still be there
+  poll();  // data that it sent may still be unread
   CHECK_THROWS_AS(poll(), kolo::error);
 }
 
-TEST_CASE("who has left before it dies is gone for those who wait for it, and for nobody else") {
+TEST_CASE("a rank that left before its death is gone only for a rank that waits for it") {
   const kolo::detail::shm::region_shape shape{3, {}};
   kolo::detail::shm::private_mapping memory;
   using transport = kolo::threads::transport;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A network of links: its clock, the bound by flows beside all cuts of small graphs, and schedules that are made for it.
+// Networks of links: their clock, the bound by flows compared with all cuts of small graphs, and schedules that are synthesised for them.
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/launch/threads.hpp>
@@ -45,8 +45,7 @@ graph broken_torus() {
   return g;
 }
 
-/// By all sets of ranks and switches: the least of what leaves one, for each rank in it; of those that hold `root`, if
-/// there is one, alone.
+/// The least cut over all sets of ranks and switches: what leaves a set, per rank in it. With a `root`, over the sets that contain it, and not per rank.
 double least_cut(const graph& g, int root) {
   double least = HUGE_VAL;
   const int n = g.vertices(), ranks = (1 << g.ranks()) - 1;
@@ -73,7 +72,7 @@ bool holds(const std::string& text, const char* words) { return text.find(words)
 
 }  // namespace
 
-TEST_CASE("a schedule whose messages meet no others takes as long on a graph as on a network") {
+TEST_CASE("a schedule without contention takes as long on a graph as on a network") {
   const kolo::simulate::network even{
       .latency = 1e-6, .overhead = 0, .seconds_per_byte = 1e-10, .seconds_per_byte_reduced = 0};
   for (const int p : {2, 3, 5, 8})
@@ -86,7 +85,7 @@ TEST_CASE("on a graph messages pass through ranks and switches, and wait for a l
   g.link(0, 1, wire).link(1, 2, wire);
   const double once = 1e-10 * mebibyte;
   CHECK(kolo::simulate::run(kolo::binomial::broadcast{}, 3, mebibyte, g) == Approx(2 * once + 1e-6));
-  // Both of its messages leave rank 0 over its one link, and one goes on while the other enters.
+  // Both messages leave rank 0 over its one link, and one is forwarded while the other enters.
   CHECK(kolo::simulate::run(kolo::one_shot::broadcast{}, 3, mebibyte, g) == Approx(2 * once + 2e-6));
   CHECK(kolo::simulate::run(kolo::one_shot::broadcast{}, 3, mebibyte, graph::star(3, wire)) == Approx(2 * once + 2e-6));
   g.link(1, 2, {.latency = 1e-6, .overhead = 0, .gap = 5e-6, .seconds_per_byte = 3e-10});
@@ -100,7 +99,7 @@ TEST_CASE("on a graph messages pass through ranks and switches, and wait for a l
   CHECK(holds(said([&] { g.link(1, 1, wire); }), "a link joins two"));
 }
 
-TEST_CASE("the bound by flows is that of the narrowest of all cuts") {
+TEST_CASE("the bound by flows is that of the narrowest cut") {
   std::mt19937 random{1};
   int wrong = 0;
   for (int k = 0; k < (testing::is_sanitized ? 50 : 200); ++k) {
@@ -129,7 +128,7 @@ TEST_CASE("the bound by flows is that of the narrowest of all cuts") {
   CHECK(holds(said([] { (void)kolo::cut_bound(kind::scan, graph::ring(4, wire), 8); }), "cut_bound"));
 }
 
-TEST_CASE("what is synthesised is proven, not faster than the bound, and near it on regular graphs") {
+TEST_CASE("synthesised schedules are proven, not faster than the bound, and near it on regular graphs") {
   const auto in_percent = [](kind k, const graph& g) {
     const auto s = kolo::synthesize(k, g, 64 * mebibyte);
     CHECK(kolo::verify(s, g.ranks()));
@@ -143,7 +142,7 @@ TEST_CASE("what is synthesised is proven, not faster than the bound, and near it
     CHECK(in_percent(kind::allgather, g) <= 110);
 }
 
-TEST_CASE("with one slow link what is synthesised is faster than all that is known") {
+TEST_CASE("with one slow link a synthesised schedule is faster than all others") {
   auto g = graph::ring(16, wire);
   g.link(2, 3, {.latency = 1e-6, .overhead = 0, .seconds_per_byte = 1e-9});
   const double mine = kolo::simulate::run(kolo::synthesize(kind::allreduce, g, 4 * mebibyte), 16, 4 * mebibyte, g);
@@ -159,7 +158,7 @@ TEST_CASE("with one slow link what is synthesised is faster than all that is kno
   CHECK(known > 8);
 }
 
-TEST_CASE("ranks run what was synthesised") {
+TEST_CASE("ranks run synthesised schedules") {
   const auto g = broken_torus();
   const auto mine = kolo::synthesize(kind::allreduce, g, mebibyte);
   const auto from_3 = kolo::synthesize(kind::broadcast, g, mebibyte, 3);
@@ -195,7 +194,7 @@ TEST_CASE("ranks run what was synthesised") {
   CHECK(holds(said(from_another), "the schedule is made for root 3, and the call names 5"));
 }
 
-TEST_CASE("what cannot be synthesised is refused with a sentence") {
+TEST_CASE("an invalid synthesis is refused with a reason") {
   graph g{3};
   g.link_one_way(0, 1, wire).link(1, 2, wire);
   CHECK(holds(said([&] { (void)kolo::synthesize(kind::allgather, g, 8); }), "not every rank reaches every other"));
@@ -220,7 +219,7 @@ TEST_CASE("what cannot be synthesised is refused with a sentence") {
     CHECK(holds(with(m), "a message of a round, rank or block that is not there"));
 }
 
-TEST_CASE("a graph refuses what is too large, and times that are none") {
+TEST_CASE("a graph refuses sizes that are too large, and invalid times") {
   for (const double time : {-1.0, HUGE_VAL, std::nan("")}) {
     auto g = graph::ring(2, wire);
     CHECK(holds(said([&] { g.link(0, 1, {.latency = time}); }), "times of a link"));
@@ -236,7 +235,7 @@ TEST_CASE("a graph refuses what is too large, and times that are none") {
   CHECK(holds(said([] { (void)graph::hypercube(-1, wire); }), "dimensions"));
 }
 
-TEST_CASE("a list of hosts, nvidia-smi and the kernel's files become graphs") {
+TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read as graphs") {
   using namespace kolo::simulate;
   const graph hosts = graph_of_hosts("a slots=2 # the first\n\nb:3\na\n", inside, wire);
   CHECK((hosts.ranks() == 6 && hosts.vertices() == 9 && hosts.edges().size() == 24));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The clock agrees with the closed formulas, and keeps the rules of the model where there is none.
+// The simulated time is that of the closed formulas, and follows the model where there is none.
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
 #include "unit/schedule/list.hpp"
@@ -23,7 +23,7 @@ const double alpha = net.alpha(), beta = net.seconds_per_byte, gamma_ = net.seco
 /// n bytes in p equal blocks.
 std::size_t bytes_for(int p) { return static_cast<std::size_t>(p) * 1000; }
 
-/// Its root sends nothing.
+/// A broadcast whose root sends nothing.
 struct mute {
   static constexpr auto collective = kind::broadcast;
   static constexpr int blocks(int) { return 1; }
@@ -31,7 +31,7 @@ struct mute {
   static constexpr step at(int r, int, int) { return r == 0 ? step{} : step{transfer{.from = 0, .receive = {0, 1}}}; }
 };
 
-/// Everybody exchanges something with the rank that is half way around.
+/// Each rank exchanges a block with the rank half way around.
 struct across {
   static constexpr auto collective = kind::barrier;
   static constexpr int blocks(int) { return 1; }
@@ -46,7 +46,7 @@ void check(double simulated, double formula) { CHECK(simulated == Approx(formula
 
 }  // namespace
 
-TEST_CASE("the formula of the ring") {
+TEST_CASE("the time of the ring is its formula") {
   for (const int p : {2, 3, 4, 7, 16, 61, 128}) {
     const double n = static_cast<double>(bytes_for(p)), most = n * (p - 1) / p;
     INFO(p << " ranks");
@@ -57,7 +57,7 @@ TEST_CASE("the formula of the ring") {
   }
 }
 
-TEST_CASE("the formula of recursive doubling; of the fold it is the limit") {
+TEST_CASE("the time of recursive doubling is its formula, which is an upper limit for a fold") {
   for (const int p : {2, 3, 4, 5, 8, 12, 16, 17, 63, 64, 100}) {
     const double n = static_cast<double>(bytes_for(p)), lg = ceil_log2(floor_power_of_two(p));
     const double core = lg * (alpha + n * beta + n * gamma_), folding = 2 * alpha + 2 * n * beta + n * gamma_;
@@ -67,11 +67,11 @@ TEST_CASE("the formula of recursive doubling; of the fold it is the limit") {
     else if (p == 63 || p == 100) check(simulated, core + folding);  // some chain of messages stays within the pairs
     else
       CHECK((simulated > core &&
-             simulated <= (core + folding) * (1 + 1e-9)));  // who has no pair has sent its part already
+             simulated <= (core + folding) * (1 + 1e-9)));  // a rank without a pair has sent its part already
   }
 }
 
-TEST_CASE("the formula of the circulant graph") {
+TEST_CASE("the time of the circulant graph is its formula") {
   for (const int p : {2, 3, 5, 8, 13, 16, 33}) {
     const double n = static_cast<double>(bytes_for(p)), most = n * (p - 1) / p;
     INFO(p << " ranks");
@@ -80,7 +80,7 @@ TEST_CASE("the formula of the circulant graph") {
   }
 }
 
-TEST_CASE("the formula of the binomial tree, which is reached where the tree is full") {
+TEST_CASE("the time of the binomial tree is at most its formula, and the formula if the tree is full") {
   for (int p = 2; p <= (testing::is_sanitized ? 40 : 130); ++p) {
     const double n = static_cast<double>(bytes_for(p)), q = ceil_log2(p);
     const double down = simulate::run(binomial::broadcast{}, p, bytes_for(p), net), limit = q * (alpha + n * beta);
@@ -95,7 +95,7 @@ TEST_CASE("the formula of the binomial tree, which is reached where the tree is 
   }
 }
 
-TEST_CASE("a chain never waits: after the first segment one more every time a port is free") {
+TEST_CASE("a chain never waits: after the first segment, one arrives each time a port is free") {
   for (const int p : {2, 3, 9})
     for (const int segments : {1, 4, 64}) {
       const double m = 1000;
@@ -119,21 +119,21 @@ TEST_CASE("a rank has one port, which takes one message at a time") {
 
 TEST_CASE("overheads add up on a processor, and gaps on a port") {
   constexpr simulate::network slow{10, 1, 5, 0, 0};
-  // The root: leaves at 1, then every 5; arrives 10 later; is taken in 1.
+  // The root's messages leave at 1, then every 5; they arrive 10 later, and take 1.
   check(simulate::run(one_shot::broadcast{}, 5, 1000, slow), 1 + 3 * 5 + 10 + 1);
   // All arrive at 11; the port takes one every 5.
   check(simulate::run(one_shot::reduce{}, 5, 1000, slow), 1 + 10 + 3 * 5 + 1);
   check(simulate::run(dissemination::barrier{}, 9, 0, slow), 4 * 12);
 }
 
-TEST_CASE("a local combination takes a processor's time and no message") {
+TEST_CASE("a local combination takes processor time and no message") {
   constexpr simulate::network only_combining{0, 0, 0, 0, 1};
   check(simulate::run(chain::exclusive_scan{{.segments = 1}}, 4, 10, only_combining), 2 * 10);  // ranks 1 and 2
   check(simulate::run(chain::scan{{.segments = 1}}, 4, 10, only_combining), 3 * 10);
 }
 
-TEST_CASE("one rank stands for all, to the last bit") {
-  const simulate::straggler none[] = {{0, 1.0}};  // which is as good as none, but then every rank has its clock
+TEST_CASE("simulating one rank for all gives the same time, to the last bit") {
+  const simulate::straggler none[] = {{0, 1.0}};  // no effect, but every rank has its own clock
   auto all = net;
   all.stragglers = none;
   int compared = 0;
@@ -146,7 +146,7 @@ TEST_CASE("one rank stands for all, to the last bit") {
       for (const std::size_t bytes : {std::size_t{0}, blocks, 1000 * blocks})
         CHECK(simulate::run(s, p, bytes, net) == simulate::run(s, p, bytes, all));
       const double odd = simulate::run(s, p, 1000 * blocks - blocks / 2,
-                                       net);  // blocks of 1000 bytes and of 999 are all taken for long ones
+                                       net);  // blocks of 1000 and of 999 bytes all count as long ones
       CHECK(odd >= simulate::run(s, p, 1000 * blocks - blocks / 2, all));
       if (blocks > 1) CHECK(odd == simulate::run(s, p, 1000 * blocks, net));
       ++compared;
@@ -155,7 +155,7 @@ TEST_CASE("one rank stands for all, to the last bit") {
   CHECK(compared > (testing::is_sanitized ? 150 : 500));
 }
 
-TEST_CASE("a million ranks") {
+TEST_CASE("a million ranks are simulated") {
   const int p = 1'000'000;
   const double n = 4e8, most = n * (p - 1) / p;
   check(simulate::run(ring::allreduce{}, p, 400'000'000, net), 2 * (p - 1.0) * alpha + 2 * most * beta + most * gamma_);
@@ -166,20 +166,20 @@ TEST_CASE("a million ranks") {
 // latency, overhead, gap, seconds_per_byte, seconds_per_byte_reduced, ranks_per_node, inside, cards_per_node
 constexpr simulate::network nodes_of_4{10, 1, 0, 0.1, 0, 4, {3, 0.5, 0, 0.01}};
 
-TEST_CASE("two levels: a message takes the way between its two ranks") {
+TEST_CASE("two levels: a message has the times of the link between its two ranks") {
   const double inside = 3 + 2 * 0.5 + 100 * 0.01, outside = 10 + 2 * 1 + 100 * 0.1;
   check(simulate::run(one_shot::broadcast{}, 2, 100, nodes_of_4), inside);
   check(simulate::run(recursive_doubling::allreduce{}, 4, 100, nodes_of_4), 2 * inside);
   check(simulate::run(recursive_doubling::allreduce{}, 32, 100, nodes_of_4), 2 * inside + 3 * outside);
-  // Something always passes between nodes, but a ring does not wait for that in every round: only what begins there does.
+  // Some message always passes between nodes, but a ring does not wait for it in every round.
   const double ring_time = simulate::run(ring::allgather{}, 8, 800, nodes_of_4);
   CHECK(ring_time > 7 * inside);
   CHECK(ring_time <= 7 * outside);
-  // The two ports of a rank work at the same time: rank 0 sends 3 inside and 1 outside, one overhead after the other.
+  // The two ports of a rank work at the same time: rank 0 sends 3 messages inside and 1 outside, one overhead after the other.
   check(simulate::run(one_shot::broadcast{}, 5, 100, nodes_of_4), 3 * 0.5 + outside);
 }
 
-TEST_CASE("cards: the ranks of a node share them, and each serves one message at a time, each way") {
+TEST_CASE("cards: the ranks of a node share them, and each serves one message at a time, in each direction") {
   auto cards = nodes_of_4;
   const double one = 10 + 2 * 1 + 100 * 0.1;
   check(simulate::run(across{}, 8, 100, cards), one);
@@ -191,12 +191,12 @@ TEST_CASE("cards: the ranks of a node share them, and each serves one message at
   check(simulate::run(across{}, 8, 100, cards), one + 3 * 100 * 0.1);
   cards.gap = 5;
   check(simulate::run(across{}, 8, 100, cards), one + 3 * (100 * 0.1 + 5));
-  // Inside a node no card is used.
+  // No card is used inside a node.
   check(simulate::run(one_shot::allreduce{}, 4, 100, cards), simulate::run(one_shot::allreduce{}, 4, 100, nodes_of_4));
-  // Seven ranks send to rank 0: three of them inside; four through their one card, while rank 0's takes one after the other.
+  // Seven ranks send to rank 0: three inside its node; four through their one card, and rank 0's card receives one message after the other.
   check(simulate::run(one_shot::gather{}, 8, 800, cards), 1 + 10 + 3 * (100 * 0.1 + 5) + 100 * 0.1 + 1);
-  // Eight nodes of one rank with a card each are eight ranks with a port each: where ranks do the same at the same time exactly so; otherwise a card
-  // may take in early what is for a later round, where a port waits for the messages of this one.
+  // Eight nodes of one rank with a card each are eight ranks with a port each: exactly, if ranks do the same at the same time; otherwise a card may receive a
+  // message of a later round early, where a port waits for the messages of this round.
   auto alone = nodes_of_4;
   alone.ranks_per_node = 1;
   auto carded = alone;
@@ -210,7 +210,7 @@ TEST_CASE("cards: the ranks of a node share them, and each serves one message at
   });
 }
 
-TEST_CASE("a straggler takes longer for what its processor does") {
+TEST_CASE("a straggler's processor takes longer") {
   const simulate::straggler third[] = {{2, 5}};
   simulate::network slow{10, 1, 0, 0.1, 0.01};
   slow.stragglers = third;
@@ -218,10 +218,10 @@ TEST_CASE("a straggler takes longer for what its processor does") {
   check(simulate::run(chain::broadcast{{.segments = 1}}, 4, 100, slow), 3 * (10 + 2 * 1 + 100 * 0.1) + 2 * 4);
   check(simulate::run(chain::scan{{.segments = 1}}, 4, 100, slow),
         3 * (10 + 2 * 1 + 100 * 0.1 + 100 * 0.01) + 2 * 4 + 4 * 100 * 0.01);
-  check(simulate::run(one_shot::broadcast{}, 2, 100, slow), 10 + 2 * 1 + 100 * 0.1);  // it is not there
+  check(simulate::run(one_shot::broadcast{}, 2, 100, slow), 10 + 2 * 1 + 100 * 0.1);  // there is no rank 2
 }
 
-TEST_CASE("noise: the same seed the same seconds, another seed others, none is exact") {
+TEST_CASE("noise: the same seed gives the same time, another seed another one, and no noise the exact one") {
   auto noisy = net;
   noisy.noise = 0.5;
   noisy.seed = 42;
@@ -247,7 +247,7 @@ TEST_CASE("noise: the same seed the same seconds, another seed others, none is e
   CHECK(total / 10'000 == Approx(0.5).epsilon(0.02));
 }
 
-TEST_CASE("more ranks, more bytes, a slower network: never quicker; every schedule has a time") {
+TEST_CASE("more bytes or a slower network take longer, and every schedule has a time") {
   for_each_schedule([](const char* name, const auto& schedule) {
     INFO(name);
     const int p = 16;
@@ -261,7 +261,7 @@ TEST_CASE("more ranks, more bytes, a slower network: never quicker; every schedu
   });
 }
 
-TEST_CASE("what cannot be simulated is refused with a sentence") {
+TEST_CASE("an invalid simulation is refused with a reason") {
   const auto said = [](auto schedule, int ranks, const simulate::network& n = net) {
     try {
       simulate::run(schedule, ranks, 8, n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What ranks did last can be read by the others, also of one that is stuck or dead: in an error, when it is asked for, at a signal, by a watchdog.
+// A rank's last operations are visible to the others, also if it is stuck or dead: in an error, by dump, at a signal, by a watchdog.
 #include <kolo/dump.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/point_to_point.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Asks until it is so; what was the case in the end.
+/// Repeats ask() until the text has `part`, for at most 30 s; returns the last text.
 template <class F>
 std::string until(const std::string& part, F ask) {
   std::string text;
@@ -34,10 +34,10 @@ std::string until(const std::string& part, F ask) {
   return text;
 }
 
-/// Shows what it does to nobody, as ranks on several machines cannot.
-struct hermit : message_transport {
+/// Hides its recorder from the other ranks, as between machines.
+struct hidden_recorder : message_transport {
   using message_transport::message_transport;
-  explicit hermit(message_transport&& t) : message_transport{std::move(t)} {}
+  explicit hidden_recorder(message_transport&& t) : message_transport{std::move(t)} {}
 
  private:
   using message_transport::recorder;
@@ -51,7 +51,7 @@ void sum(C& comm, std::size_t n = 2, std::chrono::nanoseconds timeout = 60s) {
 
 }  // namespace
 
-TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
+TEST_CASE("a recorder keeps the last operations, and the rank that is waited for") {
   flight_recorder r;
   CHECK(r.latest() == 0);
   CHECK(r.last().sequence == 0);
@@ -76,7 +76,7 @@ TEST_CASE("a recorder keeps the last operations, and where the rank waits") {
   CHECK_FALSE(r.last().has_ended);
 }
 
-TEST_CASE("large operations have times, and nothing is too large to be written down") {
+TEST_CASE("large operations are timed, and too large numbers saturate") {
   flight_recorder r;
   const operation_summary what{kolo::kind::barrier, 1 << 20, ~std::uint64_t{0}};
   r.begin(1, what);
@@ -86,7 +86,7 @@ TEST_CASE("large operations have times, and nothing is too large to be written d
   CHECK((n.summary.rounds() == 0x7fff && n.summary.bytes() == (std::uint64_t{1} << 40) - 1));
 }
 
-TEST_CASE("nonsense in a recorder is text at worst") {
+TEST_CASE("a corrupt recorder prints as short text") {
   std::mt19937 random{7};
   alignas(flight_recorder) std::byte memory[sizeof(flight_recorder)];
   for (int times = 0; times < 2000; ++times) {
@@ -100,7 +100,7 @@ TEST_CASE("nonsense in a recorder is text at worst") {
   }
 }
 
-TEST_CASE("one who is not stuck sees where the others are") {
+TEST_CASE("dump on a rank that is not stuck shows where the others wait") {
   std::string seen;
   kolo::threads::run(3, [&](auto& comm) {
     kolo::barrier(comm);
@@ -118,11 +118,11 @@ TEST_CASE("one who is not stuck sees where the others are") {
   CHECK(has(seen, "rank 2 has ended barrier #1\n"));
 }
 
-TEST_CASE("what is not shared cannot be seen, one's own can") {
+TEST_CASE("dump shows the own recorder, and not those that are not shared") {
   std::string seen;
   run_message_threads(2,
                       [&](auto& whole) {
-                        kolo::communicator<hermit> comm{std::move(whole.transport())};
+                        kolo::communicator<hidden_recorder> comm{std::move(whole.transport())};
                         sum(comm, 10'000);
                         if (comm.rank() == 1) seen = kolo::dump(comm);
                       },
@@ -133,7 +133,7 @@ TEST_CASE("what is not shared cannot be seen, one's own can") {
   CHECK(has(seen, " s ago, took "));
 }
 
-TEST_CASE("operations that were started are written down as they begin and end") {
+TEST_CASE("started operations are recorded when they begin and end") {
   kolo::threads::run(1, [&](auto& comm) {
     std::vector<int> x(10);
     auto a = kolo::start_allreduce(comm, x, kolo::sum);
@@ -146,7 +146,7 @@ TEST_CASE("operations that were started are written down as they begin and end")
   });
 }
 
-TEST_CASE("the error says what a dead rank did last, and so does the dump") {
+TEST_CASE("the error and the dump show a dead rank's last operation") {
   const auto end = on_processes(3, [&](auto& comm) {
     const auto words = words_of([&] {
       sum(comm);
@@ -162,7 +162,7 @@ TEST_CASE("the error says what a dead rank did last, and so does the dump") {
   }
 }
 
-TEST_CASE("a rank that is killed while it waits died waiting") {
+TEST_CASE("the error names the rank for which a killed rank waited") {
   common<std::atomic<pid_t>> victim;
   common<std::atomic<bool>> killed;
   const auto end = on_processes(3, [&](auto& comm) {
@@ -182,7 +182,7 @@ TEST_CASE("a rank that is killed while it waits died waiting") {
               "rank 2 died; its last operation: allreduce #2, round 0, waiting for rank 1"));
 }
 
-TEST_CASE("a signal has it written, as long as somebody wants that") {
+TEST_CASE("dump_on writes at the signal, until it is destroyed") {
   const auto said = with_standard_error([] {
     kolo::threads::run(2, [](auto& comm) {
       kolo::barrier(comm);
@@ -201,9 +201,9 @@ TEST_CASE("a signal has it written, as long as somebody wants that") {
   CHECK_THROWS_AS(kolo::threads::run(1, [](auto& comm) { const kolo::dump_on never{SIGKILL, comm}; }), kolo::error);
 }
 
-TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and the time of its wait stands") {
+TEST_CASE("a failed operation no longer waits: no watchdog reports it, and its waiting time is final") {
   for (const bool between_two : {false, true}) {
-    std::string end, barks, texts[2], dumped;
+    std::string end, reports, texts[2], dumped;
     std::latch has_failed{1};
     kolo::threads::run(2, [&](auto& comm) {
       if (comm.rank() == 1) return has_failed.wait();
@@ -215,7 +215,7 @@ TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and 
       const auto& mine = comm.engine()->flight.own();
       kolo::detail::observe::stall_detector guard{{mine, nullptr}, 0, 1s};
       const kolo::backoff::clock::time_point later{24h * 365};
-      barks = guard.poll(later), barks += guard.poll(later + 2s);
+      reports = guard.poll(later), reports += guard.poll(later + 2s);
       for (std::string& text : texts) {
         const auto sink = [&](std::string_view part) { text += part; };
         const std::chrono::nanoseconds time = 24h * (&text == texts ? 365 : 730);
@@ -225,16 +225,16 @@ TEST_CASE("what has failed does not wait any more: no watchdog barks at it, and 
     });
     INFO(dumped);
     CHECK(end == "timeout 1");
-    CHECK(barks == "");
+    CHECK(reports == "");
     CHECK(texts[0] == texts[1]);
     CHECK(has(dumped, between_two ? "rank 0 failed in receive #1, waiting for rank 1 for "
                                   : "rank 0 failed in allreduce #1, round 0, waiting for rank 1 for "));
   }
 }
 
-TEST_CASE("nor does a started call that an exception destroyed, or whose communicator was shrunk") {
+TEST_CASE("a started call that an exception or a shrink ended has failed, and no watchdog reports it") {
   for (const bool shrinks : {false, true}) {
-    std::string barks = "nothing", dumped;
+    std::string reports = "nothing", dumped;
     std::latch waits{1}, is_over{1};
     kolo::threads::run(2, [&](auto& comm) {
       if (comm.rank() == 1) {
@@ -246,7 +246,7 @@ TEST_CASE("nor does a started call that an exception destroyed, or whose communi
       const auto look = [&] {
         kolo::detail::observe::stall_detector guard{{comm.engine()->flight.own(), nullptr}, 0, 1s};
         const kolo::backoff::clock::time_point later{24h * 365};
-        barks = guard.poll(later), barks += guard.poll(later + 2s), dumped = kolo::dump(comm);
+        reports = guard.poll(later), reports += guard.poll(later + 2s), dumped = kolo::dump(comm);
       };
       try {
         auto request = kolo::start_allreduce(comm, x, kolo::sum);
@@ -262,12 +262,12 @@ TEST_CASE("nor does a started call that an exception destroyed, or whose communi
       is_over.count_down();
     });
     INFO(dumped);
-    CHECK(barks == "");
+    CHECK(reports == "");
     CHECK(has(dumped, "rank 0 failed in allreduce #1"));
   }
 }
 
-TEST_CASE("a rank that waits in a call of the transport's own, for nobody in particular, is said to wait") {
+TEST_CASE("a rank that waits in the transport's own call, for no rank in particular, is reported as waiting") {
   const auto mine = std::make_shared<kolo::detail::transport::flight_recorder>();
   mine->begin(1, {}, 7);
   kolo::detail::observe::stall_detector guard{{mine, nullptr}, 0, 1s};
@@ -282,7 +282,7 @@ TEST_CASE("a rank that waits in a call of the transport's own, for nobody in par
   CHECK(has(said, "#1, round 0, waiting for "));
 }
 
-TEST_CASE("a watchdog says once who waits for whom") {
+TEST_CASE("a watchdog reports once which rank waits for which") {
   std::atomic<int> said{0};
   std::string text;
   std::latch enough{1};

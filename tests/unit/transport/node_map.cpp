@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which ranks share a node: made of any numbers, or by size; and of some of the ranks.
+// node_map: from any node numbers, by size, and of some of the ranks.
 #include <kolo/transport/node_map.hpp>
 
 #include "support/catch.hpp"
@@ -12,7 +12,7 @@ std::vector<int> numbers(const kolo::placement& p) { return {p.local_rank, p.loc
 
 }  // namespace
 
-TEST_CASE("a node goes by its lowest rank, and nodes are numbered in the order of those") {
+TEST_CASE("a node is identified by its lowest rank, and nodes are numbered in that order") {
   const node_map all{{7, 1, 7, 3, 1, 7}};  // three on one node, two on another, one alone
   CHECK(all.nodes() == std::vector<int>{0, 1, 0, 3, 1, 0});
   CHECK(numbers(all.placement_of(0)) == std::vector<int>{0, 3, 0, 3});
@@ -21,14 +21,14 @@ TEST_CASE("a node goes by its lowest rank, and nodes are numbered in the order o
   CHECK(numbers(all.placement_of(5)) == std::vector<int>{2, 3, 0, 3});
 }
 
-TEST_CASE("of some of the ranks, in another order") {
+TEST_CASE("among: some of the ranks, in another order") {
   const auto some = node_map{{7, 1, 7, 3, 1, 7}}.among({4, 5, 0});
   CHECK(some.nodes() == std::vector<int>{0, 1, 1});
   CHECK(numbers(some.placement_of(0)) == std::vector<int>{0, 1, 0, 2});
   CHECK(numbers(some.placement_of(2)) == std::vector<int>{1, 2, 1, 2});
 }
 
-TEST_CASE("nodes of equal size, the last of which may be smaller") {
+TEST_CASE("by_size: nodes of equal size, of which the last may be smaller") {
   const auto all = node_map::by_size(8, 3);
   CHECK(all.nodes() == std::vector<int>{0, 0, 0, 3, 3, 3, 6, 6});
   CHECK(numbers(all.placement_of(7)) == std::vector<int>{1, 2, 2, 3});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks of examples/own_transport meet: strangers at the door, ranks that do not come, that differ, or leave.
+// How ranks of examples/own_transport join: foreign connections, ranks that are missing, differ or leave.
 #include <sys/socket.h>
 
 #include "support/catch.hpp"
@@ -13,10 +13,10 @@ namespace {
 
 constexpr const char* free_port = "127.0.0.1:0";
 
-/// Somebody who connects and says that; it stays until it is destroyed.
-class stranger {
+/// A client that connects and sends `says`; it stays connected until it is destroyed.
+class other_client {
  public:
-  explicit stranger(const std::string& where, const std::string& says = {}) {
+  explicit other_client(const std::string& where, const std::string& says = {}) {
     line_ = tcp::socket_at(where, [](const tcp::socket& s, const addrinfo& a) {
       return ::connect(s.get(), a.ai_addr, a.ai_addrlen) == 0 || errno == EINPROGRESS;
     });
@@ -32,9 +32,9 @@ class stranger {
 
 std::string bytes_of(const tcp::hello& h) { return {reinterpret_cast<const char*>(&h), sizeof h}; }
 
-/// What each of the ranks says that come to one door, rank 0's; each with the options that it is given.
+/// The outcome of each of `ranks`, which join at rank 0's address.
 template <class F>
-std::vector<std::string> who_come(const std::vector<int>& ranks, F join,
+std::vector<std::string> outcomes(const std::vector<int>& ranks, F join,
                                   tcp::socket listener = tcp::listen_at(free_port)) {
   const std::string address = tcp::text(tcp::endpoint_of(listener));
   std::vector<std::string> said(ranks.size());
@@ -49,7 +49,7 @@ std::vector<std::string> who_come(const std::vector<int>& ranks, F join,
   return said;
 }
 
-/// A rank that joins: its sum is right only if all ranks came.
+/// Joins and sums: the sum is right only if all ranks have joined.
 auto sum_up(int size, const tcp::options& o = {.timeout = 60s}) {
   return [=](const std::string& address, int rank, tcp::socket listener) {
     tcp::communicator comm{address, rank, size, o, std::move(listener)};
@@ -61,29 +61,29 @@ auto sum_up(int size, const tcp::options& o = {.timeout = 60s}) {
 
 }  // namespace
 
-TEST_CASE("own transport: strangers at the door hold nobody up") {
+TEST_CASE("own transport: foreign connections do not delay the ranks") {
   tcp::socket listener = tcp::listen_at(free_port);
   const std::string where = tcp::text(tcp::endpoint_of(listener));
   tcp::hello of_another_job;
   of_another_job.size = 3, of_another_job.rank = 1;
   const std::string nonsense(4096, '\xff');
   const std::string all_say[] = {"", "GET / HTTP/1.1\r\n\r\n", nonsense, "kolo tcp", bytes_of(of_another_job)};
-  std::vector<stranger> all;
+  std::vector<other_client> all;
   for (int k = 0; k < 20; ++k)
     for (const auto& says : all_say) all.emplace_back(where, says);
   for (const auto& s : all) CHECK(s.is_there());
-  CHECK(who_come({0, 1, 2}, sum_up(3), std::move(listener)) == std::vector<std::string>(3, "fine"));
+  CHECK(outcomes({0, 1, 2}, sum_up(3), std::move(listener)) == std::vector<std::string>(3, "fine"));
 }
 
-TEST_CASE("own transport: a rank that does not come is named by all, and strangers put nothing off") {
+TEST_CASE("own transport: a missing rank is named by all, and foreign connections extend no deadline") {
   tcp::socket listener = tcp::listen_at(free_port);
-  const stranger silent{tcp::text(tcp::endpoint_of(listener))};
+  const other_client silent{tcp::text(tcp::endpoint_of(listener))};
   const auto begun = std::chrono::steady_clock::now();
-  CHECK(who_come({0, 2}, sum_up(3, {.timeout = 1s}), std::move(listener)) == std::vector<std::string>(2, "timeout 1"));
+  CHECK(outcomes({0, 2}, sum_up(3, {.timeout = 1s}), std::move(listener)) == std::vector<std::string>(2, "timeout 1"));
   CHECK(std::chrono::steady_clock::now() - begun < 20s);
 }
 
-TEST_CASE("own transport: where rank 0 does not come, somebody else may listen") {
+TEST_CASE("own transport: without rank 0 the join times out, also if another process listens") {
   const tcp::socket somebody = tcp::listen_at(free_port);
   const std::string where = tcp::text(tcp::endpoint_of(somebody));
   CHECK(end_of([&] { tcp::transport{where, 1, 2, {.timeout = 300ms}}; }) == "timeout 0");
@@ -95,31 +95,31 @@ TEST_CASE("own transport: where rank 0 does not come, somebody else may listen")
   CHECK(end_of([&] { tcp::transport{nobody, 1, 2, {.timeout = 300ms}}; }) == "timeout 0");
 }
 
-TEST_CASE("own transport: ranks that differ hear it when they join") {
+TEST_CASE("own transport: another size or piece_bytes, or a duplicate rank, fails on all ranks when they join") {
   const auto another_size = [](const std::string& address, int rank, tcp::socket listener) {
     sum_up(2 + rank)(address, rank, std::move(listener));
   };
-  CHECK(who_come({0, 1}, another_size) == std::vector<std::string>(2, "mismatch 1"));
+  CHECK(outcomes({0, 1}, another_size) == std::vector<std::string>(2, "mismatch 1"));
   const auto another_piece = [](const std::string& address, int rank, tcp::socket listener) {
     sum_up(3, {.timeout = 60s, .piece_bytes = rank == 2 ? 1000u : 2000u})(address, rank, std::move(listener));
   };
-  CHECK(who_come({0, 1, 2}, another_piece) == std::vector<std::string>(3, "mismatch 2"));
-  CHECK(who_come({0, 1, 1}, sum_up(3)) == std::vector<std::string>(3, "mismatch 1"));
+  CHECK(outcomes({0, 1, 2}, another_piece) == std::vector<std::string>(3, "mismatch 2"));
+  CHECK(outcomes({0, 1, 1}, sum_up(3)) == std::vector<std::string>(3, "mismatch 1"));
 }
 
-TEST_CASE("own transport: what is no address, rank or deadline is refused") {
+TEST_CASE("own transport: an invalid address, rank or deadline is refused") {
   for (const char* address : {"", "host", ":1", "127.0.0.1", "256.0.0.1:1", "127.0.0.1:port"})
     CHECK(end_of([&] { tcp::transport{address, 0, 2}; }) == "invalid argument -1");
   CHECK(end_of([] { tcp::transport{"127.0.0.1:0", 2, 2}; }) == "invalid argument -1");
   CHECK(end_of([] { tcp::transport{"127.0.0.1:0", 0, 1, {.timeout = 0s}}; }) == "invalid argument -1");
 }
 
-TEST_CASE("own transport: a rank that leaves, throws or does something else is named by all") {
+TEST_CASE("own transport: a rank that leaves, throws, passes another count or is late is named by all") {
   const auto said_by = [](int p, auto f) {
     std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
     try {
       run_tcp_threads(p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); });
-    } catch (const std::exception&) {  // the rank that threw said nothing
+    } catch (const std::exception&) {  // the rank that threw has no outcome
     }
     return said;
   };

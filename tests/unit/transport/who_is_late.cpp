@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A timeout names the rank that everybody waits for in the end: one that is stopped or stuck anywhere in a call, not the neighbour that was looked for last.
+// A timeout names the rank that all others wait for in the end, which is stopped or stuck anywhere in a call, and not the neighbour that was polled last.
 #include <kolo/kolo.hpp>
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 
 int late(std::vector<sign> of, int first) { return kolo::detail::transport::who_is_late(of, first); }
 
-/// f(call) for calls whose ranks wait for each other in different ways.
+/// f(call) for calls with different patterns of waits.
 template <class F>
 void every_way(F f) {
   f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::ring{}); });
@@ -35,25 +35,25 @@ void wait_until_stopped(pid_t process) {
 
 }  // namespace
 
-TEST_CASE("who waits for whom is followed to its end") {
+TEST_CASE("who_is_late follows the waits to the last rank") {
   const sign done{}, busy{sign::busy, -1, 5}, stopped{sign::stopped, -1, 7}, silent{sign::silent, 0, 3};
   const auto waits = [](int r) { return sign{sign::waiting, r, 9}; };
   CHECK(late({waits(1), busy}, 1) == 1);
   CHECK(late({waits(1), waits(2), waits(3), busy}, 1) == 3);
   CHECK(late({waits(1), waits(2), silent, done}, 1) == 2);
   CHECK(late({waits(1), waits(2), busy, {sign::busy, -1, 1}}, 1) == 2);
-  CHECK(late({waits(1), waits(2), waits(1), busy}, 1) == 3);  // a circle says nothing
-  CHECK(late({waits(1), waits(0), silent, busy}, 1) == 2);    // unseen for longer
+  CHECK(late({waits(1), waits(2), waits(1), busy}, 1) == 3);  // a cycle names no rank
+  CHECK(late({waits(1), waits(0), silent, busy}, 1) == 2);    // has not polled for longer
   CHECK(late({waits(1), waits(0), silent, stopped}, 1) == 3);
-  CHECK(late({waits(1), silent, stopped, done}, 1) == 2);  // silence may be work
+  CHECK(late({waits(1), silent, stopped, done}, 1) == 2);  // a silent rank may be computing
   CHECK(late({waits(1), busy, stopped, done}, 1) == 1);
   CHECK(late({waits(1), done, silent, done}, 1) == 2);
   CHECK(late({waits(1), waits(0), done}, 1) == kolo::detail::transport::not_known);
-  CHECK(late({waits(1), waits(77), done}, 1) == kolo::detail::transport::not_known);  // nonsense in a recorder
+  CHECK(late({waits(1), waits(77), done}, 1) == kolo::detail::transport::not_known);  // a corrupt recorder
   CHECK(late({waits(-1)}, -1) == kolo::detail::transport::not_known);
 }
 
-TEST_CASE("a timeout names the circle in which all wait") {
+TEST_CASE("a timeout names the cycle in which all ranks wait") {
   const sign done{};
   const auto waits = [](int r) { return sign{sign::waiting, r, 9}; };
   const auto says = [](std::vector<sign> of, int first) {
@@ -69,7 +69,7 @@ TEST_CASE("a timeout names the circle in which all wait") {
   CHECK(says({waits(1), waits(77), done}, 1) == rank_1 + "who is late is not known");
 }
 
-TEST_CASE("a thread that is stuck in its operator is named by all, also by those that wait for others") {
+TEST_CASE("a thread that is stuck in its operator is named by all ranks, also by those that wait for others") {
   every_way([](auto call) {
     constexpr int p = 5, stuck = 3;
     std::atomic<bool> given_up{false};
@@ -90,26 +90,25 @@ TEST_CASE("a thread that is stuck in its operator is named by all, also by those
   });
 }
 
-TEST_CASE("a process that is stopped while it waits is named by all") {
+TEST_CASE("a process that is stopped while it waits is named by all ranks") {
   every_way([](auto call) {
     constexpr int p = 5, victim = 2, last = 4;
     common<std::atomic<pid_t>> process;
-    const auto end =
-        on_processes(p,
-                     [&](auto& comm) {
-                       std::vector<int> x(500);
-                       if (comm.rank() == victim) *process = ::getpid();
-                       kolo::barrier(comm, {.timeout = 60s});
-                       if (comm.rank() == last) {  // keeps the others waiting until the victim is one of them
-                         while (comm.transport().recorder(victim)->last().peer < 0) ::sched_yield();
-                         ::kill(*process, SIGSTOP);
-                         wait_until_stopped(*process);
-                       }
-                       const auto said = words_of([&] { call(comm, x, kolo::sum), kolo::barrier(comm); });
-                       ::kill(*process, SIGCONT);
-                       return said;
-                     },
-                     {.timeout = 150ms});
+    const auto end = on_processes(p,
+                                  [&](auto& comm) {
+                                    std::vector<int> x(500);
+                                    if (comm.rank() == victim) *process = ::getpid();
+                                    kolo::barrier(comm, {.timeout = 60s});
+                                    if (comm.rank() == last) {  // keeps the others waiting until the victim waits too
+                                      while (comm.transport().recorder(victim)->last().peer < 0) ::sched_yield();
+                                      ::kill(*process, SIGSTOP);
+                                      wait_until_stopped(*process);
+                                    }
+                                    const auto said = words_of([&] { call(comm, x, kolo::sum), kolo::barrier(comm); });
+                                    ::kill(*process, SIGCONT);
+                                    return said;
+                                  },
+                                  {.timeout = 150ms});
     CHECK(end.said == all_say(p, end.said[0]));
     CHECK(end.said[0].find(": rank 2 is late: ") != std::string::npos);
     CHECK(end.said[0].find("; its process is stopped; its last operation: ") != std::string::npos);
@@ -117,7 +116,7 @@ TEST_CASE("a process that is stopped while it waits is named by all") {
   });
 }
 
-TEST_CASE("a process that was stopped itself does not blame those that waited for it") {
+TEST_CASE("a process that was stopped itself does not report the ranks that waited for it") {
   common<std::atomic<pid_t>> process;
   const auto end = on_processes(2, [&](auto& comm) {
     const auto clock = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
@@ -143,12 +142,12 @@ TEST_CASE("a process that was stopped itself does not blame those that waited fo
   CHECK(end.said == all_say(2, "fine"));
 }
 
-TEST_CASE("where all wait, nobody is named") {
+TEST_CASE("if all ranks wait, none is named") {
   const auto said_within = [](std::chrono::milliseconds timeout) {
     std::latch given_up{2};
     return on_threads(2, [&](auto& comm) {
       kolo::barrier(comm, {.timeout = 60s});
-      const auto words = words_of([&] {  // each waits for the other, in a call that the wire knows nothing of
+      const auto words = words_of([&] {  // each waits for the other, in a call of which the transport has no record
         const kolo::wait_context s{.operation = "law", .sequence = 0, .peer = 1 - comm.rank(), .timeout = timeout};
         for (kolo::backoff p;;) comm.transport().relax(p, s);
       });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Numbers of eight bits against the definition of their formats, value by value.
+// Eight-bit numbers compared with the definition of their formats, value by value.
 #include <kolo/view/element.hpp>
 #include <kolo/view/float8.hpp>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Of the positive number with those bits, by the definition of the format. `fraction`: its bits of fraction.
+/// The positive number with these bits, by the definition of the format. `fraction`: its bits of fraction.
 double value_of(int fraction, int bits) {
   const int bias = fraction == 3 ? 7 : 15, exponent = bits >> fraction, rest = bits & ((1 << fraction) - 1);
   return exponent == 0 ? std::ldexp(rest, 1 - bias - fraction)
@@ -54,7 +54,7 @@ void check(int fraction, int greatest) {
 
 }  // namespace
 
-TEST_CASE("each number of eight bits widens to its value, and what lies between two is narrowed to the nearer") {
+TEST_CASE("each eight-bit number widens to its value, and a value between two is narrowed to the nearer") {
   check<kolo::fp8_e4m3>(3, 0x7e);
   check<kolo::fp8_e5m2>(2, 0x7b);
   CHECK(float{kolo::fp8_e4m3::greatest()} == 448);

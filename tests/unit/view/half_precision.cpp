@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// float16 and bfloat16 against a reference that knows nothing of bits: the sorted list of all values.
+// float16 and bfloat16 compared with a reference without bit operations: the sorted list of all values.
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/element.hpp>
 #include <kolo/view/float16.hpp>
@@ -42,7 +42,7 @@ double value_of(format f, unsigned bits) {
   return sign * std::ldexp(fraction + (1 << f.fraction_bits), exponent - bias - f.fraction_bits);
 }
 
-/// Rounds by looking for the neighbours in the list of all finite magnitudes, which its indices count in ascending order.
+/// Rounds by looking for the neighbours in the sorted list of all finite magnitudes, whose indices are their bits.
 class reference {
  public:
   explicit reference(format f) {
@@ -74,8 +74,8 @@ bool is_quiet_nan(T x) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("widening gives the value of each of the 65,536 patterns, and narrowing gives it back", "", float16,
-                   bfloat16) {
+TEMPLATE_TEST_CASE("widening gives the value of each of the 65,536 patterns, and narrowing restores the pattern", "",
+                   float16, bfloat16) {
   int wrong = 0;
   for (unsigned bits = 0; bits < 65536; ++bits) {
     const auto x = TestType::from_bits(static_cast<std::uint16_t>(bits));
@@ -120,7 +120,7 @@ TEMPLATE_TEST_CASE("narrowing rounds to nearest, ties to even, from float and fr
   CHECK(wrong == 0);
 }
 
-TEST_CASE("what double does not hold is rounded once, too") {
+TEST_CASE("64-bit integers and long double are rounded once, too") {
   const auto near_tie = [](auto tie, auto step, auto even, auto odd) {  // below, at and above it, of both signs
     using T = decltype(even);
     for (const auto& [x, expected] : {std::pair{tie - step, even}, {tie, even}, {tie + step, odd}}) {
@@ -142,7 +142,7 @@ TEST_CASE("what double does not hold is rounded once, too") {
   }
 }
 
-TEMPLATE_TEST_CASE("what is beyond float is rounded, not undefined", "", float16, bfloat16) {
+TEMPLATE_TEST_CASE("values outside the range of float are rounded", "", float16, bfloat16) {
   CHECK(TestType(1e300).bits() == TestType(HUGE_VALF).bits());
   CHECK(TestType(-1e300).bits() == TestType(-HUGE_VALF).bits());
   CHECK(TestType(HUGE_VAL).bits() == TestType(HUGE_VALF).bits());
@@ -188,8 +188,8 @@ TEMPLATE_TEST_CASE("limits are those of the format", "", float16, bfloat16) {
 }
 
 namespace {
-struct somebody_elses_half {  // as `__half`, `Eigen::half`: two bytes, explicit both ways
-  explicit somebody_elses_half(float x) : bits{float16(x).bits()} {}
+struct foreign_half {  // as `__half`, `Eigen::half`: two bytes, explicit both ways
+  explicit foreign_half(float x) : bits{float16(x).bits()} {}
   explicit operator float() const { return float16::from_bits(bits); }
   std::uint16_t bits;
 };
@@ -202,7 +202,7 @@ struct opted_out {
   operator float() const;
   std::int16_t fixed_point;
 };
-struct fixed_point {  // an aggregate: to make one of a float would be to take that for `raw`
+struct fixed_point {  // an aggregate: conversion from float would initialise `raw`
   std::int16_t raw;
   operator float() const { return static_cast<float>(raw) / 256; }
 };
@@ -210,10 +210,10 @@ struct fixed_point {  // an aggregate: to make one of a float would be to take t
 template <>
 inline constexpr bool kolo::accumulate_in_float<opted_out> = false;
 
-TEST_CASE("numbers of 16 bits are recognised by what they can do") {
+TEST_CASE("16-bit numbers are recognised by their operations") {
   STATIC_REQUIRE(kolo::accumulate_in_float<float16>);
   STATIC_REQUIRE(kolo::accumulate_in_float<bfloat16>);
-  STATIC_REQUIRE(kolo::accumulate_in_float<somebody_elses_half>);
+  STATIC_REQUIRE(kolo::accumulate_in_float<foreign_half>);
 #ifdef EIGEN_CORE_H
   STATIC_REQUIRE(kolo::accumulate_in_float<Eigen::half>);
   STATIC_REQUIRE(kolo::accumulate_in_float<Eigen::bfloat16>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is taken for a view, strided tensors against naive loops, and the laws that `kolo::View` states.
+// What is accepted as a view, strided tensors compared with plain loops, and the laws of `kolo::View`.
 #include <kolo/view/bucket.hpp>
 #include <kolo/view/strided.hpp>
 #include <kolo/view/view.hpp>
@@ -28,7 +28,7 @@ namespace {
 
 using kolo::strided;
 
-/// Every law of a view, given where its elements should be.
+/// Checks every law of a view, given the addresses of its elements.
 template <kolo::View V>
 void check_laws(const V& view, const std::vector<typename V::element_type*>& expected) {
   REQUIRE(view.size() == expected.size());
@@ -57,12 +57,12 @@ std::vector<int> numbers(std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("what is contiguous is a view of its elements") {
+TEST_CASE("a contiguous range is a view of its elements") {
   STATIC_REQUIRE(kolo::View<std::span<float>>);
   STATIC_REQUIRE(kolo::View<std::span<const float>>);
   STATIC_REQUIRE(kolo::View<strided<float, 3>>);
   STATIC_REQUIRE(kolo::View<kolo::bucket<float>>);
-  STATIC_REQUIRE_FALSE(kolo::View<std::vector<float>>);  // it owns
+  STATIC_REQUIRE_FALSE(kolo::View<std::vector<float>>);  // it owns its elements
 
   STATIC_REQUIRE(std::is_same_v<kolo::view_of<std::vector<float>>, std::span<float>>);
   STATIC_REQUIRE(std::is_same_v<kolo::view_of<const std::vector<float>&>, std::span<const float>>);
@@ -81,7 +81,7 @@ TEST_CASE("what is contiguous is a view of its elements") {
   CHECK(kolo::as_view(v).data() == v.data());
 }
 
-TEST_CASE("what is not contiguous, or refers to something else, is none") {
+TEST_CASE("a range that is not contiguous, or whose elements refer to other memory, is no view") {
   STATIC_REQUIRE_FALSE(kolo::ViewLike<float>);
   STATIC_REQUIRE_FALSE(kolo::ViewLike<float*>);
   STATIC_REQUIRE_FALSE(kolo::ViewLike<std::vector<bool>>);
@@ -94,7 +94,7 @@ TEST_CASE("what is not contiguous, or refers to something else, is none") {
   STATIC_REQUIRE_FALSE(kolo::ViewLike<decltype(lambda)>);
 }
 
-TEST_CASE("only what owns its elements must be named") {
+TEST_CASE("only ranges that own their elements must be lvalues") {
   STATIC_REQUIRE(kolo::Borrowed<std::vector<float>&>);
   STATIC_REQUIRE_FALSE(kolo::Borrowed<std::vector<float>>);
   STATIC_REQUIRE(kolo::Borrowed<std::span<float>>);
@@ -160,7 +160,7 @@ TEST_CASE("extents and strides may be any integers, mixed") {
 }
 
 #ifdef EIGEN_CORE_H
-TEST_CASE("matrices are views, and so are parts of them, in the order in which the matrix is stored") {
+TEST_CASE("Eigen's matrices and parts of them are views, in the order in which the matrix is stored") {
   STATIC_REQUIRE(kolo::ContiguousView<kolo::view_of<Eigen::MatrixXf>>);
   STATIC_REQUIRE(kolo::ContiguousView<kolo::view_of<Eigen::Map<Eigen::VectorXf>>>);
   STATIC_REQUIRE_FALSE(kolo::WritableViewLike<const Eigen::MatrixXf>);
@@ -181,14 +181,13 @@ TEST_CASE("matrices are views, and so are parts of them, in the order in which t
 
 namespace {
 
-/// What the standard says of accessors: `access` returns `Reference`, here a T& or something else.
+/// Models the standard's accessors: `access` returns `Reference`, here a T& or something else.
 template <class T, class Reference>
 struct accessor_returning {
   Reference access(T* first, std::size_t i) const { return first[i]; }
 };
 
-/// What the standard says of a `std::mdspan<T, std::dextents<int, 2>, std::layout_stride, accessor_returning<...>>`,
-/// which no library here has.
+/// Models `std::mdspan<T, std::dextents<int, 2>, std::layout_stride, accessor_returning<...>>`, which no library here has.
 template <class T, class Reference = T&>
 struct mdspan_of_two {
   using element_type = T;
@@ -208,7 +207,7 @@ struct mdspan_of_two {
 
 }  // namespace
 
-// Trivially copyable, but its pointer means nothing to another rank.
+// Trivially copyable, but its pointer is invalid on another rank.
 static_assert(!kolo::ViewLike<std::vector<std::string_view>&> && !kolo::ViewLike<std::vector<std::span<int, 4>>&>);
 static_assert(!kolo::ViewLike<std::vector<std::span<int>>&> && !kolo::ViewLike<std::vector<kolo::strided<int, 2>>&>);
 
@@ -219,7 +218,7 @@ TEST_CASE("an mdspan is a view in the order of its indices, whatever its layout"
   static_assert(kolo::Borrowed<mdspan_of_two<float>>);
   static_assert(kolo::WritableViewLike<const mdspan_of_two<float>&>);
   static_assert(!kolo::WritableViewLike<mdspan_of_two<const float>&>);
-  static_assert(!kolo::ViewLike<mdspan_of_two<float, float>>);  // as std::linalg::scaled's: they are computed
+  static_assert(!kolo::ViewLike<mdspan_of_two<float, float>>);  // as std::linalg::scaled's: its elements are computed
 #ifdef __cpp_lib_mdspan
   const std::mdspan<float, std::extents<int, 2, 3>, std::layout_left> by_columns{a.data()};
   check_laws(kolo::as_view(by_columns), {&a[0], &a[2], &a[4], &a[1], &a[3], &a[5]});
@@ -227,7 +226,7 @@ TEST_CASE("an mdspan is a view in the order of its indices, whatever its layout"
   CHECK(kolo::as_view(mdspan_of_two<float>{a.data(), {3, 4}, {4, 1}}).run(0).size() == 12);
 }
 
-TEST_CASE("a bucket is its tensors one after the other, without the empty ones") {
+TEST_CASE("a bucket contains its tensors one after the other, without the empty ones") {
   std::vector<int> a = numbers(5), none, b = numbers(3);
   auto matrix = numbers(40);
   const strided<int, 2> part{matrix.data(), {3, 2}, {10, 1}};
@@ -248,7 +247,7 @@ TEST_CASE("a bucket is its tensors one after the other, without the empty ones")
   check_laws(moved, {});  // NOLINT: it was moved from
 }
 
-TEST_CASE("a bucket can be made of a list that is known at run time") {
+TEST_CASE("a bucket can be made from a list at run time") {
   std::vector<std::vector<int>> tensors{numbers(4), {}, numbers(1), numbers(7)};
   std::vector<std::span<int>> views(tensors.begin(), tensors.end());
   std::vector<int*> expected;
@@ -267,7 +266,7 @@ TEST_CASE("a bucket can be made of a list that is known at run time") {
              {&tensors[0][0], &tensors[0][2], &tensors[3][0], &tensors[3][2], &tensors[3][4]});
 }
 
-TEST_CASE("tensors that lie side by side are one run, and constness spreads") {
+TEST_CASE("adjacent tensors are one run, and one const tensor makes a const bucket") {
   auto memory = numbers(10);
   const std::span<int> all{memory};
   const kolo::bucket whole{all.first(3), all.subspan(3)};
