@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with several communicators: one fails, the exception destroys another, and who waits there hears who failed.
+// Ranks with several communicators: one fails, its exception destroys another, and the ranks that wait in the other get the name of the failed rank.
 #include <array>
 #include <optional>
 #include <random>
@@ -13,22 +13,21 @@ using namespace testing;
 
 namespace {
 
-/// Refuses a call, as this rank alone does, and goes on.
+/// Fails the communicator by an invalid call of this rank only, and continues.
 template <class C>
 void fail_locally(C& comm) {
   int x[1]{};
   end_of([&] { kolo::broadcast(comm, x, comm.size() + 1); });
 }
 
-/// The failure of the one destroys this rank's part in the other.
+/// The failure of `failing` destroys this rank's `other`.
 const auto is_unwound = [](auto& failing, auto other) {
   auto destroyed = std::move(other);
   kolo::barrier(failing);
 };
 
-/// The last rank fails in a group of all ranks, where it is rank 0. The ranks in between hear of it there, and
-/// `leave(failing, other)`. Rank 0 waits in `other`, where rank r is (r + 2) % p, and so does the last one, if it is
-/// in that.
+/// The last rank fails in a communicator of all ranks, where it is rank 0. The ranks in between get the error there and call `leave(failing, other)`. Rank 0
+/// waits in `other`, where rank r is (r + 2) % p, and so does the last rank, if it is a member.
 template <class C, class Hear, class Leave>
 std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
   const int p = comm.size(), r = comm.rank(), last = p - 1;
@@ -47,7 +46,7 @@ std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
 const auto end = [](auto call) { return end_of(call); };
 const auto words = [](auto call) { return words_of(call); };
 
-/// `f` on threads and on processes.
+/// Runs `f` on threads and on processes.
 template <class F>
 void expect(int p, F f, const std::vector<std::string>& right) {
   CHECK(on_threads(p, f) == right);
@@ -72,11 +71,11 @@ void expect_blame(Leave leave, const std::string& blame, int times = 1) {
 
 }  // namespace
 
-TEST_CASE("unwound by another communicator's failure: the culprit is named") {
+TEST_CASE("unwound by another communicator's failure: the failed rank is named") {
   expect_blame(is_unwound, "peer failed 1", 5);
 }
 
-TEST_CASE("unwound by another communicator's failure: an operation that was started names it") {
+TEST_CASE("unwound by another communicator's failure with a request in flight: the failed rank is named") {
   expect_blame(
       [](auto& failing, auto other) {
         auto destroyed = std::move(other);
@@ -86,7 +85,7 @@ TEST_CASE("unwound by another communicator's failure: an operation that was star
       "peer failed 1");
 }
 
-TEST_CASE("unwound by another communicator's failure: who is who is said") {
+TEST_CASE("unwound by another communicator's failure: the error maps the rank numbers of the two") {
   for (const bool has_the_last : {true, false}) {
     const auto said = on_threads(3, [&](auto& comm) { return what_is_heard(comm, has_the_last, words, is_unwound); });
     const std::string numbers = has_the_last ? ", where rank 1 is rank 0" : " (ranks as they are numbered there)";
@@ -96,14 +95,14 @@ TEST_CASE("unwound by another communicator's failure: who is who is said") {
   }
 }
 
-TEST_CASE("unwound by the failure of another communicator's rank: nobody is named") {
+TEST_CASE("unwound by the failure of a rank that is not a member here: no rank is named") {
   for (const int p : {3, 4})
     expect(
         p, [](auto& comm) { return what_is_heard(comm, false, end, is_unwound); },
         first_and_last(p, "peer failed -1", ""));
 }
 
-TEST_CASE("unwound by an exception around another communicator's failure") {
+TEST_CASE("unwound by an exception that nests another communicator's failure: the failed rank is named") {
   expect_blame(
       [](auto& failing, auto other) {
         auto destroyed = std::move(other);
@@ -116,7 +115,7 @@ TEST_CASE("unwound by an exception around another communicator's failure") {
       "peer failed 1");
 }
 
-TEST_CASE("unwound by another communicator's failure, which another thread has caught") {
+TEST_CASE("unwound by another communicator's failure, caught by another thread: the failed rank is named") {
   expect_blame(
       [](auto& failing, auto other) {
         auto destroyed = std::move(other);
@@ -133,7 +132,7 @@ TEST_CASE("unwound by another communicator's failure, which another thread has c
       "peer failed 1");
 }
 
-TEST_CASE("who keeps another communicator's failure, goes on, and then throws, is the culprit") {
+TEST_CASE("a rank that keeps another communicator's failure, continues and later throws is itself named") {
   const auto f = [](auto& comm) -> std::string {
     std::optional<kolo::error> kept;
     auto failing = comm.split(0, -comm.rank());
@@ -150,20 +149,20 @@ TEST_CASE("who keeps another communicator's failure, goes on, and then throws, i
   for (int k = 0; k < 5; ++k) CHECK(on_threads(3, f) == all_but(1, 3, "peer failed 1"));
 }
 
-TEST_CASE("who has got over another communicator's failure, and then throws, is the culprit") {
+TEST_CASE("a rank that has handled another communicator's failure and later throws is itself named") {
   const auto throws = [](auto& failing, auto other) {
     end_of([&] { kolo::barrier(failing); });
     auto destroyed = std::move(other);
     if (destroyed.rank() == 0) throw std::logic_error{"of its own"};
     end_of([&] { kolo::barrier(destroyed); });
   };
-  const auto said = first_and_last(3, "peer failed 0", "peer failed 0");  // the rank in between is 0 there
+  const auto said = first_and_last(3, "peer failed 0", "peer failed 0");  // the middle rank is rank 0 there
   for (int k = 0; k < 5; ++k)
     expect(
         3, [&](auto& comm) { return what_is_heard(comm, true, end, throws); }, said);
 }
 
-TEST_CASE("a failure that is passed on from one communicator to the next keeps its culprit") {
+TEST_CASE("a failure passed on through two communicators still names the failed rank") {
   const auto f = [](auto& comm) -> std::string {
     const int r = comm.rank();
     auto failing = comm.split(0, -r);
