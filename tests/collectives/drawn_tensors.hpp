@@ -78,7 +78,7 @@ class tensor {
   }
 
   std::vector<T> memory_{};
-  std::vector<std::size_t> at_{};  ///< of each element, and of what comes behind the last
+  std::vector<std::size_t> at_{};  ///< the index of each element in memory_, and that after the last
   std::optional<any_view<T>> view_{};
 };
 

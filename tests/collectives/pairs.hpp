@@ -87,7 +87,7 @@ void try_beside_collectives(C& comm, complaints& wrong, std::size_t n) {
   const auto sum_of_ranks = [&] {
     std::vector<int> x(n, r);
     kolo::allreduce(comm, x, kolo::sum);
-    expect_same(wrong, say(comm, "allreduce beside it", n), r, x, std::vector<int>(n, p * (p - 1) / 2));
+    expect_same(wrong, say(comm, "allreduce between pair operations", n), r, x, std::vector<int>(n, p * (p - 1) / 2));
   };
   std::vector<int> in(n, -1);
   const int partner = p - 1 - r;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Random calls with parts of any lengths, through slots of 64 bytes: right results on each rank, and no deadlock. KOLO_RAGGED_SECONDS=600 [KOLO_RAGGED_SEED=n]
-// runs others for so many seconds; KOLO_RAGGED_CASE=n repeats a failed case.
+// runs others for that many seconds; KOLO_RAGGED_CASE=n repeats a failed case.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

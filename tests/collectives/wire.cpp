@@ -258,7 +258,7 @@ TEST_CASE("scaled: schedules that send partial results are refused") {
           if (x[99] != 4 * 127) wrong.say("the sum is wrong");
           try {
             kolo::allreduce(comm, x, op, doubling_or_direct{true});
-            wrong.say("partial results are taken");
+            wrong.say("partial results are not refused");
           } catch (const kolo::error& e) {
             if (std::string{e.what()}.find("sends partial results") == std::string::npos) wrong.say(e.what());
           }

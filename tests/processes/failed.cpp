@@ -168,9 +168,9 @@ TEST_CASE("a failure found by a request's destructor fails the rank, and launch 
 namespace {
 
 /// The constructor throws on rank 2.
-struct not_for_all : kolo::threads::communicator {
+struct throws_on_rank_2 : kolo::threads::communicator {
   template <class Memory, class Region, class Shape>
-  not_for_all(Memory& memory, Region region, const Shape& shape, int rank)
+  throws_on_rank_2(Memory& memory, Region region, const Shape& shape, int rank)
       : kolo::threads::communicator{memory, region, shape, rank != 2 ? rank : throw std::bad_alloc{}} {}
 };
 
@@ -184,7 +184,7 @@ std::string seconds_passed(std::chrono::steady_clock::time_point since) {
 TEST_CASE("the other threads do not wait for one whose communicator cannot be made, and run throws its exception") {
   const auto before = std::chrono::steady_clock::now();
   std::atomic<int> heard = 0;
-  const auto call = [](void* n, not_for_all& of_rank) {
+  const auto call = [](void* n, throws_on_rank_2& of_rank) {
     kolo::threads::communicator& comm = of_rank;
     try {
       kolo::barrier(comm);
@@ -193,7 +193,7 @@ TEST_CASE("the other threads do not wait for one whose communicator cannot be ma
       throw;
     }
   };
-  CHECK_THROWS_AS(kolo::detail::launch::run_each<not_for_all>(4, patient, &heard, call), std::bad_alloc);
+  CHECK_THROWS_AS(kolo::detail::launch::run_each<throws_on_rank_2>(4, patient, &heard, call), std::bad_alloc);
   CHECK(heard == 3);
   CHECK(seconds_passed(before) == "at once");
 }

@@ -38,7 +38,7 @@ child joining(const std::string& meeting) {
 
 /// A process that gets a place at the rendezvous, and then calls `then()` instead of joining.
 template <class F>
-child only_coming(const std::string& meeting, F then) {
+child arrives_only(const std::string& meeting, F then) {
   namespace launch = kolo::detail::launch;
   return child{[&, then] {
     const launch::rendezvous_options me{.rank = launch::newcomer,
@@ -55,29 +55,29 @@ child only_coming(const std::string& meeting, F then) {
 }
 
 /// The process ends when `uses_left` uses of its memory have passed.
-using mortal = ending_memory<kolo::detail::shm::shared_mapping, die>;
-using mortal_comm = kolo::communicator<kolo::detail::shm::slot_transport<mortal>>;
+using killed_memory = ending_memory<kolo::detail::shm::shared_mapping, die>;
+using killed_comm = kolo::communicator<kolo::detail::shm::slot_transport<killed_memory>>;
 
 /// Whether the member `victim` is killed at use number `use` of its memory in `grow`. All others get the same result, and continue without it.
-bool dies_at(int use, int p, int victim) {
+bool is_killed_at(int use, int p, int victim) {
   const auto meeting = laws::fresh_meeting();
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
-  mortal memory;
-  const auto region = mortal_comm::transport_type::initialise(memory, shape);
+  killed_memory memory;
+  const auto region = killed_comm::transport_type::initialise(memory, shape);
   child newcomer{[&]() -> std::string {
     const auto end = end_of([&] {
-      mortal_comm comm{kolo::detail::launch::join<mortal>(meeting, {.timeout = 60s})};
+      killed_comm comm{kolo::detail::launch::join<killed_memory>(meeting, {.timeout = 60s})};
       kolo::barrier(comm);
     });
     return end;
   }};
   const auto end = on_processes(p, [&](auto& outer) -> std::string {
-    mortal_comm comm{memory, region, shape, outer.rank()};
+    killed_comm comm{memory, region, shape, outer.rank()};
     (void)end_of([&] { kolo::barrier(outer); });
-    if (comm.rank() == victim) mortal::uses_left = use;
+    if (comm.rank() == victim) killed_memory::uses_left = use;
     const auto said = end_of([&] {
       auto more = comm.grow(meeting, {.timeout = 30s});
-      mortal::uses_left = -1;
+      killed_memory::uses_left = -1;
       kolo::barrier(more);
     });
     if (said == "fine") return said;
@@ -168,7 +168,7 @@ TEST_CASE("grow: join gets an error if no group grows under that name") {
 TEST_CASE("grow: a newcomer is killed before it arrives: all members get an error, and the next newcomer joins") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<int>> is_over;
-  auto victim = only_coming(meeting, [](auto&) -> std::string { die(); });
+  auto victim = arrives_only(meeting, [](auto&) -> std::string { die(); });
   child next{[&] {
     while (*is_over == 0) ::sched_yield();
     auto comm = kolo::shm::join(meeting, {.timeout = 60s});
@@ -192,7 +192,7 @@ TEST_CASE("grow: a newcomer is killed before it arrives: all members get an erro
 
 TEST_CASE("grow: one of two newcomers is killed before it arrives: the other one gets an error") {
   const auto meeting = laws::fresh_meeting();
-  auto victim = only_coming(meeting, [](auto&) -> std::string { die(); });
+  auto victim = arrives_only(meeting, [](auto&) -> std::string { die(); });
   auto other = joining(meeting);
   const auto end = on_processes(2, [&](auto& comm) {
     return end_of([&] { comm.grow(meeting, {.timeout = 60s, .newcomers = 2}); }).substr(0, 9) +
@@ -206,7 +206,7 @@ TEST_CASE("grow: one of two newcomers is killed before it arrives: the other one
 TEST_CASE("grow: a newcomer that is stopped on the way is a timeout, and gets an error when it continues") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<pid_t>> stopped;
-  auto late = only_coming(meeting, [&](auto& met) {
+  auto late = arrives_only(meeting, [&](auto& met) {
     *stopped = ::getpid();
     ::raise(SIGSTOP);
     auto offer = *kolo::detail::launch::offered_region<kolo::detail::shm::shared_mapping>::taken(met);
@@ -284,7 +284,7 @@ TEST_CASE("grow: a process that holds the meeting's address and does not answer 
 TEST_CASE("grow: a child that rank 0 forks while it awaits newcomers does not hold the meeting's address") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<int>> step;
-  const auto comes_at = [&](int when, auto then) {
+  const auto joins_at = [&](int when, auto then) {
     return child{[&, when, then] {
       while (*step < when) ::sched_yield();
       auto comm = kolo::shm::join(meeting, {.timeout = 20s});
@@ -295,8 +295,8 @@ TEST_CASE("grow: a child that rank 0 forks while it awaits newcomers does not ho
     const auto said = end_of([&] { comm = comm.grow(meeting, {.timeout = 10s}); });
     return said == "fine" ? laws::works_after_growing(comm, -1, 3) : said;
   };
-  auto first = comes_at(1, grows),
-       second = comes_at(2, [](auto&comm) { return laws::works_after_growing(comm, 2, 3); });
+  auto first = joins_at(1, grows),
+       second = joins_at(2, [](auto&comm) { return laws::works_after_growing(comm, 2, 3); });
   const auto end = on_processes(1, [&](auto& comm) {
     std::atomic<bool> is_over{false};
     std::jthread forks{[&] {
@@ -347,7 +347,7 @@ TEST_CASE("grow: a member is killed at each step") {
   for (int p = 2; p <= 3; ++p)
     for (const int victim : std::set<int>{0, p - 1}) {
       int use = 1;
-      while (dies_at(use, p, victim)) ++use;
+      while (is_killed_at(use, p, victim)) ++use;
       CHECK(use >= 2);
     }
 }

@@ -14,7 +14,7 @@
 
 namespace testing {
 
-using dying_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // runs round by round, as the schedule says
+using dying_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // runs by rounds, as the schedule has them
 using dying_slots = kolo::faulty<kolo::shm::transport>;
 inline constexpr std::size_t each_part = 960;  // a multiple of all numbers of blocks, so that no message is empty
 

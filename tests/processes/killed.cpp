@@ -27,7 +27,7 @@ struct last_moment {
 }
 
 /// An operator that kills its rank after it has combined `left` elements.
-struct deadly {
+struct killing_operator {
   last_moment* last;
   bool mine;
   mutable int left;
@@ -92,7 +92,7 @@ TEST_CASE("a rank is killed in the middle of a large allreduce") {
       expect_survival(last, victim, p, [&] {
         return on_processes(p, [&](auto& comm) {
           std::vector<int> x(1'000'000);
-          const deadly op{&*last, comm.rank() == victim, 200'000};
+          const killing_operator op{&*last, comm.rank() == victim, 200'000};
           return survive(comm, *last, [&] { kolo::allreduce(comm, x, op, algorithm); });
         });
       });

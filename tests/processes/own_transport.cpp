@@ -69,12 +69,12 @@ TEST_CASE("own transport: a rank is killed before its first call, between two, a
         expect_survival(victim, p, [&](auto& comm, last_moment& at) {
           std::vector<int> x(count);
           int left = comm.rank() == victim ? 2 * static_cast<int>(count) : 0;  // elements until the kill
-          const auto deadly = [&](int a, int b) {
+          const auto killing_operator = [&](int a, int b) {
             if (left > 0 && --left == 0) die(at);
             return a + b;
           };
           return survive(comm, at, [&] {
-            for (;;) kolo::allreduce(comm, x, deadly, kolo::ring{});
+            for (;;) kolo::allreduce(comm, x, killing_operator, kolo::ring{});
           });
         });
       }

@@ -15,7 +15,7 @@ namespace {
 
 /// Rank 1 makes `call` once, and is killed before the second one, or inside it if `begin` starts it. Checks the others' errors.
 template <class Call, class Begin>
-void dies_in(const char* where, std::size_t n, Call call, Begin begin) {
+void is_killed_in(const char* where, std::size_t n, Call call, Begin begin) {
   INFO(where << " of " << n);
   launch_result end;
   for (int again = 0; again < 3; ++again) {
@@ -45,18 +45,18 @@ const auto nothing = [](auto&, auto&, auto&) {};
 TEST_CASE("exchange, send, receive: the peer is killed") {
   for (const std::size_t n : {4U, 3000U, 1'000'000U}) {
     const auto exchange = [](auto& comm, auto& x, auto& y) { kolo::exchange(comm, x, y, 1 - comm.rank()); };
-    dies_in("exchange", n, exchange, nothing);
-    dies_in(
+    is_killed_in("exchange", n, exchange, nothing);
+    is_killed_in(
         "receive", n,
         [](auto& comm, auto& x, auto& y) { comm.rank() == 0 ? kolo::receive(comm, y, 1) : kolo::send(comm, x, 0); },
         nothing);
     if (n > 100'000)
-      dies_in("the middle of an exchange", n, exchange, [](auto& comm, auto& x, auto& y) {
+      is_killed_in("the middle of an exchange", n, exchange, [](auto& comm, auto& x, auto& y) {
         auto begun = kolo::start_exchange(comm, x, y, 0);
         static_cast<void>(begun.test());
         ::kill(::getpid(), SIGKILL);
       });
-    dies_in(
+    is_killed_in(
         "requests both ways", n,
         [](auto& comm, auto& x, auto& y) {
           auto a = kolo::start_send(comm, x, 1 - comm.rank(), 1), b = kolo::start_receive(comm, y, 1 - comm.rank(), 1);
@@ -64,7 +64,7 @@ TEST_CASE("exchange, send, receive: the peer is killed") {
         },
         nothing);
   }
-  dies_in(
+  is_killed_in(
       "send", 1'000'000,
       [](auto& comm, auto& x, auto& y) { comm.rank() == 0 ? kolo::send(comm, x, 1) : kolo::receive(comm, y, 0); },
       nothing);

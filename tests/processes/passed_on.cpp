@@ -15,7 +15,7 @@ namespace {
 
 /// Fails the communicator by an invalid call of this rank only, and continues.
 template <class C>
-void fail_locally(C& comm) {
+void fail_here(C& comm) {
   int x[1]{};
   end_of([&] { kolo::broadcast(comm, x, comm.size() + 1); });
 }
@@ -28,15 +28,15 @@ const auto is_unwound = [](auto& failing, auto other) {
 
 /// The last rank fails in a communicator of all ranks, where it is rank 0. The ranks in between get the error there and call `leave(failing, other)`. Rank 0
 /// waits in `other`, where rank r is (r + 2) % p, and so does the last rank, if it is a member.
-template <class C, class Hear, class Leave>
-std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
+template <class C, class Describe, class Leave>
+std::string error_in_other(C& comm, bool has_the_last, Describe describe, Leave leave) {
   const int p = comm.size(), r = comm.rank(), last = p - 1;
   auto failing = comm.split(0, -r);
   auto other = comm.split(r != last || has_the_last ? 0 : 1, (r + 2) % p);
-  if (r == last) fail_locally(failing);
+  if (r == last) fail_here(failing);
   if (r == last && !has_the_last) return "";
   while (r == last && !other.transport().failed()) std::this_thread::yield();
-  if (r == last || r == 0) return hear([&] { kolo::barrier(other); });
+  if (r == last || r == 0) return describe([&] { kolo::barrier(other); });
   try {
     leave(failing, std::move(other));
   } catch (const std::exception&) {
@@ -66,7 +66,7 @@ void expect_blame(Leave leave, const std::string& blame, int times = 1) {
   for (const int p : {3, 4, 7})
     for (int k = 0; k < times; ++k)
       expect(
-          p, [&](auto& comm) { return what_is_heard(comm, true, end, leave); }, first_and_last(p, blame, blame));
+          p, [&](auto& comm) { return error_in_other(comm, true, end, leave); }, first_and_last(p, blame, blame));
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ TEST_CASE("unwound by another communicator's failure with a request in flight: t
 
 TEST_CASE("unwound by another communicator's failure: the error maps the rank numbers of the two") {
   for (const bool has_the_last : {true, false}) {
-    const auto said = on_threads(3, [&](auto& comm) { return what_is_heard(comm, has_the_last, words, is_unwound); });
+    const auto said = on_threads(3, [&](auto& comm) { return error_in_other(comm, has_the_last, words, is_unwound); });
     const std::string numbers = has_the_last ? ", where rank 1 is rank 0" : " (ranks as they are numbered there)";
     INFO(said[0]);
     CHECK(said[0].starts_with("kolo: barrier #1, round 0, rank 0: passes on what ended another communicator" + numbers +
@@ -98,7 +98,7 @@ TEST_CASE("unwound by another communicator's failure: the error maps the rank nu
 TEST_CASE("unwound by the failure of a rank that is not a member here: no rank is named") {
   for (const int p : {3, 4})
     expect(
-        p, [](auto& comm) { return what_is_heard(comm, false, end, is_unwound); },
+        p, [](auto& comm) { return error_in_other(comm, false, end, is_unwound); },
         first_and_last(p, "peer failed -1", ""));
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("a rank that keeps another communicator's failure, continues and later
   const auto f = [](auto& comm) -> std::string {
     std::optional<kolo::error> kept;
     auto failing = comm.split(0, -comm.rank());
-    if (comm.rank() == 2) fail_locally(failing);
+    if (comm.rank() == 2) fail_here(failing);
     try {
       kolo::barrier(failing);
     } catch (const kolo::error& e) {
@@ -159,7 +159,7 @@ TEST_CASE("a rank that has handled another communicator's failure and later thro
   const auto said = first_and_last(3, "peer failed 0", "peer failed 0");  // the middle rank is rank 0 there
   for (int k = 0; k < 5; ++k)
     expect(
-        3, [&](auto& comm) { return what_is_heard(comm, true, end, throws); }, said);
+        3, [&](auto& comm) { return error_in_other(comm, true, end, throws); }, said);
 }
 
 TEST_CASE("a failure passed on through two communicators still names the failed rank") {
@@ -168,7 +168,7 @@ TEST_CASE("a failure passed on through two communicators still names the failed 
     auto failing = comm.split(0, -r);
     auto between = comm.split(r == 1 || r == 2 ? 0 : 1, r);
     auto other = comm.split(r == 2 ? 1 : 0, r);
-    if (r == 3) fail_locally(failing);
+    if (r == 3) fail_here(failing);
     if (r == 2) return end_of([&] { is_unwound(failing, std::move(between)); });
     if (r == 1) return end_of([&] { is_unwound(between, std::move(other)); });
     return end_of([&] { kolo::barrier(other); });

@@ -14,30 +14,30 @@ using namespace std::chrono_literals;
 namespace {
 
 /// The new rank of `rank` after one or two others were lost.
-int place_without(int rank, int first_lost, int second_lost = 99) {
+int rank_without(int rank, int first_lost, int second_lost = 99) {
   return rank - (rank > first_lost ? 1 : 0) - (rank > second_lost ? 1 : 0);
 }
 
 /// The process ends when `uses_left` uses of its memory have passed.
-using deadly = ending_memory<kolo::detail::shm::shared_mapping, die>;
+using killed_memory = ending_memory<kolo::detail::shm::shared_mapping, die>;
 
 /// Whether the rank `victim` is killed at use number `use` of its memory in `shrink`. The others get the remaining ranks in either case.
-bool dies_at(int use, int p, int victim) {
-  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<deadly>>;
+bool is_killed_at(int use, int p, int victim) {
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<killed_memory>>;
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
-  deadly memory;
+  killed_memory memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
   const auto end = on_processes(p, [&](auto& outer) -> std::string {
     comm_type comm{memory, region, shape, outer.rank()};
     (void)end_of([&] { kolo::barrier(outer); });
-    if (comm.rank() == victim) deadly::uses_left = use;
+    if (comm.rank() == victim) killed_memory::uses_left = use;
     auto rest = comm.shrink();
-    if (comm.rank() == victim) deadly::uses_left = -1;
+    if (comm.rank() == victim) killed_memory::uses_left = -1;
     if (end_of([&] { kolo::barrier(rest); }) != "fine") {  // it was killed after all ranks had arrived
       auto again = rest.shrink();
-      return laws::is_whole(again, place_without(comm.rank(), victim), p - 1);
+      return laws::is_whole(again, rank_without(comm.rank(), victim), p - 1);
     }
-    return laws::is_whole(rest, rest.size() == p ? comm.rank() : place_without(comm.rank(), victim), rest.size());
+    return laws::is_whole(rest, rest.size() == p ? comm.rank() : rank_without(comm.rank(), victim), rest.size());
   });
   INFO("use " << use << " of rank " << victim << " of " << p << ": " << end.errors);
   CHECK(end.clean);
@@ -48,7 +48,7 @@ bool dies_at(int use, int p, int victim) {
 
 /// A rank is killed in a call; the others shrink and make the same call.
 template <class S>
-void goes_on(const S& schedule, int p, int victim, int round) {
+void continues(const S& schedule, int p, int victim, int round) {
   const auto end = on_processes(p, [&](auto& whole) -> std::string {
     kolo::communicator<dying_messages> comm{std::move(whole.transport())};
     kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = victim, .round = round});
@@ -58,7 +58,7 @@ void goes_on(const S& schedule, int p, int victim, int round) {
     });
     auto rest = comm.shrink();
     if (kolo::supports(schedule, rest.size())) any_call(rest, schedule, each_part);
-    return first + laws::is_whole(rest, place_without(comm.rank(), victim), p - 1);
+    return first + laws::is_whole(rest, rank_without(comm.rank(), victim), p - 1);
   });
   INFO("rank " << victim << " of " << p << ", round " << round << ": " << end.errors);
   CHECK(end.said == all_but(victim, p, "peer died " + std::to_string(victim)));
@@ -66,11 +66,11 @@ void goes_on(const S& schedule, int p, int victim, int round) {
 }
 
 template <class S>
-void goes_on_after_each_round(const S& schedule) {
+void continues_after_each_round(const S& schedule) {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, p - 1})
       for (int k = 0; k < schedule.rounds(p); ++k)
-        if (takes_part(schedule, victim, p, k)) goes_on(schedule, p, victim, k);
+        if (takes_part(schedule, victim, p, k)) continues(schedule, p, victim, k);
 }
 
 }  // namespace
@@ -91,15 +91,15 @@ TEST_CASE("shrink: the laws hold for processes") {
 }
 
 TEST_CASE("shrink: a rank is killed in each round of a call, and the others make the call again without it") {
-  goes_on_after_each_round(kolo::ring::allreduce{});
-  goes_on_after_each_round(kolo::binomial::broadcast{});
+  continues_after_each_round(kolo::ring::allreduce{});
+  continues_after_each_round(kolo::binomial::broadcast{});
 }
 
 TEST_CASE("shrink: a rank is killed at each step of the agreement") {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, 1, p - 1}) {
       int use = 1;
-      while (dies_at(use, p, victim)) ++use;
+      while (is_killed_at(use, p, victim)) ++use;
       CHECK(use >= 4);
     }
 }

@@ -18,7 +18,7 @@ constexpr int most = 4;
 using moment = std::chrono::steady_clock::time_point;
 using shared_ints = std::vector<int, kolo::shm::allocator<int>>;
 
-struct book {
+struct totals {
   std::atomic<pid_t> ranks[most];
   std::atomic<long> calls, failures, shrinks, taken_back, in_use, left_out, stops, kills, wrong, wrong_later, hung;
   std::atomic<long long> slowest_ns;  ///< the longest call of a rank that was not stopped meanwhile
@@ -42,9 +42,10 @@ struct stopping_sum {
 };
 
 /// One rank. In step k it holds its own bit, so that a sum shows which ranks' operands are in it.
-class player {
+class stress_rank {
  public:
-  player(kolo::shm::communicator& comm, book& all, std::size_t n) : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} {
+  stress_rank(kolo::shm::communicator& comm, totals& all, std::size_t n)
+      : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} {
     make_buffers();
   }
 
@@ -116,7 +117,7 @@ class player {
   }
 
   kolo::shm::communicator& comm_;
-  book& all_;
+  totals& all_;
   int id_;
   std::size_t n_;
   shared_ints x_{}, y_{};
@@ -127,7 +128,7 @@ void rest(std::mt19937& dice, std::initializer_list<unsigned> at_most) {
   ::usleep(static_cast<unsigned>(dice() % drawn(dice, at_most)));
 }
 
-void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::initializer_list<unsigned> at_most,
+void stop_for_at_most(totals& all, std::mt19937& dice, std::size_t victim, std::initializer_list<unsigned> at_most,
                       unsigned at_least = 0) {
   ++all.stops, ++all.stops_of[victim];
   ::kill(all.ranks[victim], SIGSTOP);
@@ -137,7 +138,7 @@ void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::in
 }
 
 /// Stops some ranks briefly, then one for longer, and sometimes kills one; at the end all others run.
-void disturb(book& all, unsigned seed, moment end) {
+void disturb(totals& all, unsigned seed, moment end) {
   std::mt19937 dice{seed};
   while (std::any_of(std::begin(all.ranks), std::end(all.ranks), [](const auto& pid) { return pid == 0; }))
     ::usleep(100);
@@ -157,7 +158,7 @@ void disturb(book& all, unsigned seed, moment end) {
     for (const auto& pid : all.ranks) ::kill(pid, SIGCONT);
 }
 
-void say(int runs, const book& all) {
+void say(int runs, const totals& all) {
   std::printf(
       "%d runs: %ld calls, %ld failed, %ld shrinks, %ld stops, %ld kills, %ld left out, %ld took memory back, %ld "
       "buffers in use",
@@ -174,7 +175,7 @@ TEST_CASE("ranks are stopped, continued and killed at random, and use their buff
   const auto number = [](const char* name, int otherwise) {
     return std::getenv(name) ? std::atoi(std::getenv(name)) : otherwise;
   };
-  common<book> all;
+  common<totals> all;
   const int runs = number("KOLO_RUNS", 20);
   for (int run = number("KOLO_FIRST", 0), first = run; run < first + runs; ++run) {
     const auto seed = static_cast<unsigned>(number("KOLO_SEED", 1) * 100'000 + run);
@@ -186,7 +187,7 @@ TEST_CASE("ranks are stopped, continued and killed at random, and use their buff
       ::alarm(60);
       (void)::freopen("/dev/null", "w", stderr);
       return std::to_string(kolo::shm::launch(most, [&](auto& comm) {
-        player mine{comm, *all, n};
+        stress_rank mine{comm, *all, n};
         kolo::barrier(comm);
         all->ranks[comm.rank()] = ::getpid();
         if (static_cast<int>(seed % 8) == comm.rank())

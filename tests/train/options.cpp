@@ -329,7 +329,7 @@ TEST_CASE("skip_step: a rank that skips alone gets a mismatch in the next exchan
 
 struct refuses_nan : descent {
   void step(std::size_t i, std::span<float> value, std::span<const float> gradient) {
-    if (std::isnan(gradient[0])) throw std::runtime_error{"a gradient is no number"};
+    if (std::isnan(gradient[0])) throw std::runtime_error{"a gradient is NaN"};
     descent::step(i, value, gradient);
   }
 };
