@@ -16,7 +16,7 @@ constexpr T as(X x) {
   if constexpr (std::is_class_v<T>) return T(static_cast<float>(x));
   else return static_cast<T>(x);
 }
-/// The type in which expected values are computed: integers modulo 2^64, 16-bit floats as float.
+/// x in the type in which expected values are computed: integers modulo 2^64, 16-bit floats as float.
 template <class T>
 constexpr auto wide(T x) {
   if constexpr (std::integral<T>) return static_cast<std::uint64_t>(x);

@@ -208,7 +208,7 @@ TEST_CASE("the transport laws hold under the trace") {
 
 namespace {
 
-/// The time at which the second host's clock began, and by how much those of the other two hosts differ from it, in seconds.
+/// The time at which the third host's clock began, and by how much those of the other two hosts differ from it, in seconds.
 struct clocks {
   double begin, apart;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
