@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What allocates and what does not: counted by replacing the operators new and delete of this program.
+// Which calls allocate: counted by replacing the operators new and delete of this program.
 #include "support/count_allocations.hpp"
 
 #include <kolo/execute/pairs.hpp>
@@ -21,7 +21,7 @@ long allocations_in(F f) {
   return allocations - before;
 }
 
-/// The second time it is called, nothing is allocated.
+/// The second call of f allocates nothing.
 template <class F>
 void expect_none(complaints& wrong, const char* call, F f) {
   f();
@@ -33,7 +33,7 @@ void expect_none(complaints& wrong, const char* call, F f) {
 
 }  // namespace
 
-TEST_CASE("the count works") {
+TEST_CASE("allocations are counted") {
   CHECK(allocations_in([] { ::operator delete(::operator new(8)); }) == 1);  // called by name: not optimised away
   CHECK(allocations_in([] { ::operator delete (::operator new (128, std::align_val_t{64}), std::align_val_t{64}); }) ==
         1);
@@ -82,7 +82,7 @@ TEST_CASE("a blocking call allocates nothing from the second on") {
           }) == "");
 }
 
-TEST_CASE("on one rank nothing is changed, and nothing is allocated, not even the first time") {
+TEST_CASE("calls on one rank change nothing and allocate nothing, not even the first time") {
   CHECK(on_ranks(1, [](auto& comm, complaints& wrong) {
           auto odd = filled<std::uint32_t>(
               999, [](std::size_t i) { return 0x7f800001u + static_cast<std::uint32_t>(i); });  // NaNs
@@ -100,7 +100,7 @@ TEST_CASE("on one rank nothing is changed, and nothing is allocated, not even th
         }) == "");
 }
 
-TEST_CASE("where memory for the numbers between two ranks was short, it is asked for again") {
+TEST_CASE("pair numbers: a failed allocation is tried again by the next call") {
   using namespace kolo::detail::execute;
   for (const long bad : {1, 2}) {
     pairs<host_memory> numbers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One call of whatever a schedule accomplishes, on bytes, for tests that care about who meets whom and not about the result.
+// One call of the collective of any schedule, on bytes, for tests that check which ranks exchange messages and ignore the result.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -9,7 +9,7 @@
 
 namespace testing {
 
-/// `each`: of the vector, or of each rank's part.
+/// `each`: the bytes of the vector, or of each rank's part.
 template <class C, class S>
 void any_call(C& comm, const S& schedule, std::size_t each) {
   using enum kolo::kind;

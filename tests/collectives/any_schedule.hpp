@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule of a kind without its type: what a call does with it is compiled once for all algorithms.
+// A schedule of a kind without its type: the code of a call is compiled once for all algorithms.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -9,7 +9,7 @@
 
 namespace testing {
 
-/// Refers to a schedule of its own for p ranks. A call gets exactly what it would get from that schedule, its caches included.
+/// Owns a schedule for p ranks, and a reference to it. A call gets the same as from the schedule itself, its caches included.
 template <kolo::kind K, bool Ordered>
 struct any_schedule {
   static constexpr auto collective = K;
@@ -37,7 +37,8 @@ any_schedule(const S&, int) -> any_schedule<S::collective, kolo::is_ordered<S>()
 template <class C>
 inline constexpr bool is_of_threads = std::is_same_v<C, kolo::threads::communicator>;
 
-/// f(algorithm): with its type between threads; elsewhere, and where a sanitizer watches, without: calls there differ in their transport only.
+/// Calls f(algorithm). Over threads and without a sanitizer, the algorithm has its own type; else its schedule's type is erased, because the calls differ only
+/// in their transport.
 template <kolo::kind K, class C, class A, class F>
 void with_algorithm(C& comm, const A& algorithm, F f) {
   if constexpr ((is_of_threads<C> && !is_sanitized) || kolo::detail::schedule::Automatic<A>) {

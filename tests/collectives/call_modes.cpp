@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective can be started, and every one can be planned.
+// Each collective, nonblocking or persistent.
 #include "collectives/some_ranks.hpp"
 #include "support/catch.hpp"
 
 using namespace testing;
 
-TEST_CASE("the started and the planned form of every collective") {
+TEST_CASE("each collective has a nonblocking and a persistent form") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           const auto n = static_cast<std::size_t>(p);
@@ -21,10 +21,10 @@ TEST_CASE("the started and the planned form of every collective") {
           expect_same(wrong, "allgather", r, same, sums(p, 3 * n, 0));
           kolo::start_gather(comm, in, whole, p - 1).wait();
           kolo::plan_scatter(comm, whole, same, p - 1).run();
-          expect_same(wrong, "there and back", r, same, in);
+          expect_same(wrong, "gather, then scatter", r, same, in);
           kolo::start_alltoall(comm, in, same).wait();
           kolo::plan_alltoall(comm, same, before).run();
-          expect_same(wrong, "twice transposed", r, before, in);
+          expect_same(wrong, "alltoall twice", r, before, in);
           kolo::start_reduce(comm, in, same, kolo::sum, 0).wait();
           kolo::start_scan(comm, in, before, kolo::max).wait();
           expect_same(wrong, "scan", r, before, in);

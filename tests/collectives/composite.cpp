@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives over two wires under one communicator: which wire a call takes, in what order, and what happens when something goes wrong.
+// Collectives over a composite of two transports: which transport a call uses, the order of calls, and failures.
 #include <latch>
 
 #include "collectives/every_movement.hpp"
@@ -22,7 +22,7 @@ struct over_both {
   }
 };
 
-/// Views of the host only: nothing takes the first wire.
+/// All views are in host memory: no call uses the first transport.
 struct over_second {
   using communicator = composite_threads<kolo::by_memory>;
   template <class F>
@@ -31,7 +31,7 @@ struct over_second {
   }
 };
 
-/// A first wire that is made of the host's, as those for devices are.
+/// A first transport that is constructed from the host communicator's, as those for devices are.
 struct made_of_host : message_transport {
   using message_transport::message_transport;
   explicit made_of_host(message_transport&& made) : message_transport{std::move(made)} {}
@@ -40,7 +40,7 @@ struct made_of_host : message_transport {
   made_of_host split(int color, int key) { return made_of_host{message_transport::split(color, key)}; }
 };
 
-/// How many calls were made when this one had been.
+/// The number of calls made so far.
 template <class C>
 std::uint64_t calls(C& comm) {
   return std::max(comm.first().engine()->sequence, comm.second().engine()->sequence);
@@ -48,7 +48,7 @@ std::uint64_t calls(C& comm) {
 
 }  // namespace
 
-TEST_CASE("composite: who does not come to make one is late for that") {
+TEST_CASE("composite: construction times out if a rank does not take part") {
   std::string said;
   std::latch given_up{1};
   kolo::threads::run(2,
@@ -65,7 +65,7 @@ TEST_CASE("composite: who does not come to make one is late for that") {
   CHECK(said == "composite");
 }
 
-TEST_CASE("composite: what combines and what moves") {
+TEST_CASE("composite: all collectives have right results") {
   for (const int p : {1, 2, 3, 5})
     CHECK(on_ranks<over_both>(
               p,
@@ -80,28 +80,28 @@ TEST_CASE("composite: what combines and what moves") {
               p == 3 ? small_slot : usual_slot) == "");
 }
 
-TEST_CASE("composite: the rule says which wire a call takes") {
+TEST_CASE("composite: the rule selects the transport of a call") {
   CHECK(on_ranks<over_both>(2, [](auto& comm, complaints& wrong) {
           int x[]{1};
           kolo::allreduce(comm, x, kolo::sum);
           kolo::broadcast(comm, x, 0, {.timeout = std::chrono::seconds{5}});
           wrong.expect(comm.first().engine()->sequence == 2 && comm.second().engine()->sequence == 0,
-                       "allreduce and broadcast belong to the first wire");
+                       "allreduce and broadcast use the first transport");
           kolo::barrier(comm);
           kolo::reduce(comm, x, x, kolo::sum, 0);
           wrong.expect(comm.second().engine()->sequence == 4,
-                       "the rest belongs to the second, and the numbers go on there");
+                       "the other calls use the second transport, and continue the numbers");
           wrong.expect(x[0] == (comm.rank() == 0 ? 4 : 2), "the sum");
         }) == "");
   CHECK(on_ranks<over_second>(2, [](auto& comm, complaints& wrong) {
           int x[]{1};
           kolo::allreduce(comm, x, kolo::sum);
           wrong.expect(comm.first().engine()->sequence == 0 && comm.second().engine()->sequence == 1,
-                       "views of the host belong to the second wire");
+                       "host views use the second transport");
         }) == "");
 }
 
-TEST_CASE("composite: what was started on one wire ends before a call on the other begins") {
+TEST_CASE("composite: a call starts only when all calls of the other transport have ended") {
   CHECK(on_ranks<over_both>(3, [](auto& comm, complaints& wrong) {
           std::vector<int> x(1000, comm.rank()), y(1000, 1), z(3);
           for (int k = 0; k < 20; ++k) {
@@ -115,29 +115,29 @@ TEST_CASE("composite: what was started on one wire ends before a call on the oth
             c.wait();
           }
           wrong.expect(x[999] == 2 && z[0] == 3 && y[0] == 1, "the results");
-          wrong.expect(calls(comm) == 60, "every call has a number of its own");
+          wrong.expect(calls(comm) == 60, "both transports share one sequence of numbers");
         }) == "");
 }
 
-TEST_CASE("composite: plans, and groups") {
+TEST_CASE("composite: plans of both transports, and split") {
   CHECK(on_ranks<over_both>(4, [](auto& comm, complaints& wrong) {
           int x[]{1}, all[4]{};
           auto sum = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
           auto gather = kolo::plan_allgather(comm, x, all);
           for (int k = 0; k < 3; ++k) sum.run(), gather.run();
-          wrong.expect(all[3] == 64 && calls(comm) == 6, "plans take turns");
+          wrong.expect(all[3] == 64 && calls(comm) == 6, "plans alternate between the transports");
           auto half = comm.split(comm.rank() % 2, -comm.rank());
-          wrong.expect(half.size() == 2 && half.rank() == 1 - comm.rank() / 2, "the order of a group");
+          wrong.expect(half.size() == 2 && half.rank() == 1 - comm.rank() / 2, "the order of the ranks after split");
           int y[]{comm.rank()};
           kolo::allreduce(half, y, kolo::sum);
           kolo::allgather(half, y, std::span{all}.first(2));
-          wrong.expect(y[0] == 2 + 2 * (comm.rank() % 2) && all[1] == y[0], "a group has both wires");
+          wrong.expect(y[0] == 2 + 2 * (comm.rank() % 2) && all[1] == y[0], "a child uses both transports");
           sum.run();
-          wrong.expect(x[0] == 256, "and the whole goes on");
+          wrong.expect(x[0] == 256, "the parent remains usable");
         }) == "");
 }
 
-TEST_CASE("composite: one failure for both wires") {
+TEST_CASE("composite: a failure of one transport fails both") {
   for (const bool on_first : {true, false}) {
     std::vector<std::string> ends(4), later(4);
     run_composite_threads(4, [&](auto& comm) {
@@ -157,14 +157,14 @@ TEST_CASE("composite: one failure for both wires") {
   }
 }
 
-TEST_CASE("composite: ranks in another order are told, by the numbers of their calls") {
+TEST_CASE("composite: ranks that make calls in different orders get timeout or mismatch") {
   std::vector<std::string> ends(2);
   run_composite_threads(2, [&](auto& comm) {
     int x[]{1}, all[2]{};
     ends[static_cast<std::size_t>(comm.rank())] = end_of([&] {
       if (comm.rank() == 0)
         kolo::allreduce(comm, x, kolo::sum,
-                        {.timeout = std::chrono::milliseconds{50}});  // on the first wire, where nobody comes
+                        {.timeout = std::chrono::milliseconds{50}});  // on the first transport; rank 0 is alone there
       else kolo::allgather(comm, x, all);
     });
   });
@@ -183,7 +183,7 @@ TEST_CASE("composite: ranks in another order are told, by the numbers of their c
   CHECK(ends[0] == ends[1]);
 }
 
-TEST_CASE("composite: a failure that only a request's destructor has found is that of the host's communicator") {
+TEST_CASE("composite: a failure found by a request's destructor fails the host's communicator") {
   const auto drops_a_failure_on = [](auto rule) {
     return on_ranks(2, [&](auto& host, complaints&) {
       kolo::composite<made_of_host, kolo::threads::transport, decltype(rule)> both{host};
@@ -196,7 +196,7 @@ TEST_CASE("composite: a failure that only a request's destructor has found is th
   CHECK(drops_a_failure_on(kolo::by_memory{}).find("allreduce #1") != std::string::npos);
 }
 
-TEST_CASE("composite: its wires number the same ranks") {
+TEST_CASE("composite: transports that number their ranks differently are refused") {
   const auto said = on_ranks(2, [](auto& host, complaints&) {
     kolo::composite<kolo::threads::transport, kolo::threads::transport> both{host.transport().split(0, -host.rank()),
                                                                              host.transport().split(0, host.rank())};
@@ -204,7 +204,7 @@ TEST_CASE("composite: its wires number the same ranks") {
   CHECK(said.find("the transports of a composite must number the same ranks: this is rank ") != std::string::npos);
 }
 
-TEST_CASE("composite: what is left of both wires") {
+TEST_CASE("composite: shrink keeps the same ranks on both transports") {
   const auto each_says = [](int p, auto law) {
     std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
     run_composite_threads(
@@ -218,9 +218,9 @@ TEST_CASE("composite: what is left of both wires") {
     CHECK(each_says(p, laws::shrinking_calls_those_who_wait) == fine);
     CHECK(each_says(p, laws::shrinking_happens_once) == fine);
   }
-  CHECK(each_says(3, [](auto& comm) -> std::string {  // rank 1 is lost between the two
+  CHECK(each_says(3, [](auto& comm) -> std::string {  // rank 1 fails between the two shrinks
           kolo::threads::transport& second = comm.second().transport();
-          if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the others have gone";
+          if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the others failed";
           auto rest = comm.shrink();
           return laws::is_whole(rest, comm.rank() / 2, 2);
         }) == std::vector<std::string>(3));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a real run sends and receives, counted by the transport, is what cost_of says: for every algorithm, rank and peer.
+// The messages and bytes of a run, counted by the transport, are those that cost_of predicts: for each algorithm, rank and peer.
 #include <kolo/observe/counted.hpp>
 #include <kolo/schedule/catalogue.hpp>
 #include <kolo/schedule/cost.hpp>
@@ -21,7 +21,7 @@ using over_counted_slots = kolo::counted<kolo::threads::transport>;
 static_assert(kolo::MessageTransport<over_counted_messages> && !kolo::SlotTransport<over_counted_messages>);
 static_assert(kolo::SlotTransport<over_counted_slots> && !kolo::SharedMemoryTransport<over_counted_slots>);
 
-/// f(comm, wrong) on p threads: what they found wrong, or what was thrown.
+/// Runs f(comm, wrong) on p threads. Returns what they found wrong, or the errors thrown.
 template <class T, class F>
 std::string on_counted_ranks(int p, std::size_t slot_bytes, F f) {
   kolo::detail::shm::region_shape shape;
@@ -46,7 +46,7 @@ std::string on_counted_ranks(int p, std::size_t slot_bytes, F f) {
   return wrong.text();
 }
 
-/// Elements are bytes, so that blocks are cut where cost_of cuts them. `each`: of the vector, or of each rank's part.
+/// Elements are bytes, so blocks are cut where cost_of cuts them. `each`: the bytes of the vector, or of each rank's part.
 template <class C, class S>
 void call(C& comm, const S& schedule, std::size_t each) {
   constexpr auto K = S::collective;
@@ -69,7 +69,7 @@ void call(C& comm, const S& schedule, std::size_t each) {
   else kolo::barrier(comm, schedule);
 }
 
-/// What rank r should send to and receive from `peer`, message by message; empty ones are not sent.
+/// What rank r should send to and receive from `peer`, message by message; empty messages are not sent.
 template <class S>
 traffic expected(const S& schedule, int r, int peer, int p, std::size_t bytes) {
   traffic t;
@@ -91,12 +91,12 @@ std::string said(const traffic& t) {
          std::to_string(t.messages_received) + " messages, " + std::to_string(t.bytes_received) + " bytes received";
 }
 
-/// One call, compared with the schedule and with cost_of. `is_one_piece`: every block goes in one piece.
+/// Makes one call; compares its traffic with the schedule and with cost_of. `is_one_piece`: each block is sent as one piece.
 template <class C, class S>
 void compare(C& comm, complaints& wrong, const char* name, const S& schedule, std::size_t each, bool is_one_piece) {
   const int p = comm.size(), r = comm.rank();
   const bool cut_as_one = !kolo::detail::schedule::has_parts(S::collective) ||
-                          schedule.blocks(p) == p;  // otherwise each part is cut for itself
+                          schedule.blocks(p) == p;  // otherwise each part is cut separately
   if (!cut_as_one && each % static_cast<std::size_t>(schedule.blocks(p)) != 0) return;
   constexpr bool counts_parts =
       kolo::detail::schedule::has_parts(S::collective) && S::collective != kind::reduce_scatter;
@@ -134,31 +134,32 @@ void every_algorithm(int p, std::size_t slot_bytes, std::initializer_list<std::s
 
 }  // namespace
 
-TEST_CASE("messages: what is sent is what cost_of says") {
+TEST_CASE("messages: the traffic is what cost_of predicts") {
   for (const int p : rank_counts) every_algorithm<over_counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
-TEST_CASE("messages: in pieces the bytes are the same") {
+TEST_CASE("messages: a message that is cut into pieces has the same bytes") {
   for (const int p : {2, 3, 5, 8}) every_algorithm<over_counted_messages>(p, small_slot, {7200}, false);
 }
 
-TEST_CASE("slots: a message that fits is one piece") {
+TEST_CASE("slots: a message that fits a slot is one piece") {
   for (const int p : rank_counts) every_algorithm<over_counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
-TEST_CASE("slots: in pieces the bytes are the same") {
+TEST_CASE("slots: a message that is cut into pieces has the same bytes") {
   for (const int p : {2, 3, 5, 8}) every_algorithm<over_counted_slots>(p, small_slot, {7200}, false);
 }
 
-TEST_CASE("the books begin anew, and a part of the ranks has its own") {
+TEST_CASE("forget resets the counts; a child communicator counts its own peers only") {
   CHECK(on_counted_ranks<over_counted_messages>(4, usual_slot, [](auto& comm, complaints& wrong) {
           call(comm, kolo::one_shot::allreduce{}, 10);
-          wrong.expect(comm.transport().total() == traffic{3, 30, 3, 30}, "one_shot says 10 bytes to each of three");
+          wrong.expect(comm.transport().total() == traffic{3, 30, 3, 30},
+                       "one_shot sends 10 bytes to each of three peers");
           auto half = comm.split(comm.rank() / 2, 0);
-          wrong.expect(half.transport().total() == traffic{}, "a new communicator has said nothing");
+          wrong.expect(half.transport().total() == traffic{}, "a new communicator has no traffic");
           call(half, kolo::one_shot::allreduce{}, 10);
-          wrong.expect(half.transport().with(1 - half.rank()) == traffic{1, 10, 1, 10}, "it counts its own peers");
+          wrong.expect(half.transport().with(1 - half.rank()) == traffic{1, 10, 1, 10}, "a child counts its own peers");
           comm.transport().forget();
-          wrong.expect(comm.transport().total() == traffic{}, "what is forgotten is not counted");
+          wrong.expect(comm.transport().total() == traffic{}, "forget resets the counts");
         }) == "");
 }

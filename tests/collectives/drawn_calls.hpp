@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A few calls, drawn: any collective, algorithm, lengths of parts; and one rank's part in one of them, with views of its own.
+// Random sequences of calls: any collective, algorithm and part lengths; and one rank's side of a call, with views of its own.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -20,7 +20,7 @@ namespace testing {
 using kolo::kind;
 using soak::mixed;
 
-/// Of the family `only`, if there is one; else of one that is drawn.
+/// A random schedule of kind K: of the family `only` if it has one, else of any family.
 template <kind K>
 std::pair<std::string, any_schedule<K, false>> draw_schedule(dice d, int p, bool is_ragged_alltoall,
                                                              std::string_view only) {
@@ -45,15 +45,15 @@ inline std::size_t sum_of_first(const lengths& all, int n) {
   return sum;
 }
 
-/// What all ranks agree upon; and of an alltoall, all that only two of them know.
+/// What all ranks agree on; for an alltoall also the lengths that only two ranks know.
 struct drawn_call {
   kind what{};
   int ranks = 1, root = 0;
   bool is_half = false, in_place = false, is_equal = true;
   bool is_automatic = false;
-  const char* algorithm = "";      ///< "": any
-  std::size_t n = 0;               ///< of the vector
-  std::vector<lengths> parts{{}};  ///< of each rank; in an alltoall: [from][to]
+  const char* algorithm = "";      ///< empty: any
+  std::size_t n = 0;               ///< length of the vector
+  std::vector<lengths> parts{{}};  ///< length of each rank's part; for an alltoall: [from][to]
   std::uint64_t seed = 0;
 
   drawn_call() = default;
@@ -85,7 +85,7 @@ struct drawn_call {
     return c;
   }
 
-  /// Mostly what one slot holds, or nearly; sometimes many; nothing.
+  /// Mostly a slot's length or close to it; sometimes 0, sometimes many slots.
   static std::size_t length(dice& d, std::size_t per_slot, int seldom) {
     if (d.one_in(seldom)) return d.below(100 * per_slot);
     switch (d.below(5)) {
@@ -116,7 +116,7 @@ struct drawn_calls {
   std::vector<drawn_call> all{};
 };
 
-/// One rank's part in a call.
+/// One rank's side of a call.
 template <class C>
 struct task {
   std::string text{};
@@ -125,7 +125,7 @@ struct task {
   std::function<std::string()> check = [] { return std::string{}; };
 };
 
-/// What `rank` holds at i: sums of all ranks' are exact, also in 16 bits.
+/// What `rank` holds at i. Sums over all ranks are exact, also in 16 bits.
 template <class T>
 T held(std::uint64_t seed, int rank, std::size_t i) {
   return T(static_cast<int>(mixed(seed, (i << 8) + static_cast<std::size_t>(rank)) % 64));
@@ -142,13 +142,12 @@ struct both_tensors {
 template <class C>
 class task_maker {
   using wire = typename C::transport_type;
-  static constexpr bool can_block =
-      std::is_same_v<wire, kolo::threads::transport>;  ///< ranks have threads of their own
+  static constexpr bool can_block = std::is_same_v<wire, kolo::threads::transport>;  ///< each rank has its own thread
 
  public:
   static constexpr bool takes_halves =
       kolo::SharedMemoryTransport<wire> &&
-      !can_block;  ///< what the others do with them costs compilation, and shows nothing new
+      !can_block;  ///< the other transports run the same code for them, and it takes long to compile
 
   task_maker(C& comm, const drawn_call& c)
       : comm_{comm}, c_{c}, me_{comm.rank()}, p_{comm.size()}, rank_{static_cast<std::size_t>(me_)} {}
@@ -176,7 +175,7 @@ class task_maker {
   std::size_t whole() const { return sum_of_first(c_.counts(), p_); }
   std::uint64_t own_seed() const { return mixed(c_.seed, rank_); }
 
-  /// f(algorithm)
+  /// Calls f(algorithm).
   template <kind K, class F>
   void with_choice(task<C>& t, F f) {
     const bool is_ragged = K == kind::alltoall && !c_.is_equal;
@@ -186,7 +185,7 @@ class task_maker {
       t.text += " (" + name + ")";
       f(s);
     } else {
-      t.text += " (one_shot)", f(kolo::one_shot{});  // whose small calls run by plans
+      t.text += " (one_shot)", f(kolo::one_shot{});  // its small calls run by plans
     }
   }
   /// The call, to be started or run: `start(comm, args..., algorithm)`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensors whose layout is drawn: contiguous, strided or a bucket, all of one type.
+// Tensors of one type with a random layout: contiguous, strided or a bucket.
 #pragma once
 
 #include <kolo/view/bucket.hpp>
@@ -16,7 +16,7 @@ namespace testing {
 
 using soak::dice;
 
-/// Elements side by side, apart from each other by the same step, or in runs of any lengths.
+/// A view of any of three layouts: contiguous, strided, or runs of any lengths.
 template <class T>
 class any_view {
  public:
@@ -39,7 +39,7 @@ class any_view {
   std::variant<std::span<T>, kolo::strided<T, 1>, kolo::bucket<T>> of_;
 };
 
-/// n elements, and around them some that nobody may touch.
+/// n elements, and guard elements around and between them that must not change.
 template <class T>
 class tensor {
  public:
@@ -78,7 +78,7 @@ class tensor {
   }
 
   std::vector<T> memory_{};
-  std::vector<std::size_t> at_{};  ///< of each element, and of what comes behind the last
+  std::vector<std::size_t> at_{};  ///< the index of each element in memory_, and that after the last
   std::optional<any_view<T>> view_{};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the ranks hold before a collective, and what they must hold afterwards, by plain loops.
+// What the ranks hold before a collective, and the expected results, computed by plain loops.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace testing {
 
-/// What rank r has at i: small numbers, whose sums are exact in any order also in 16 bits.
+/// What rank r holds at i: small integers, whose sums are exact in any order, also in 16 bits.
 constexpr int number(int rank, std::size_t i) {
   return static_cast<int>((static_cast<std::size_t>(rank) * 5 + i * 3) % 7) - 2;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that only moves elements, by every algorithm that can do it: on one communicator, for one count.
+// Each collective that moves elements without combining them, by each algorithm that has it: on one communicator, for one count.
 #pragma once
 
 #include "collectives/any_schedule.hpp"

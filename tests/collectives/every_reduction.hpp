@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that combines, by every algorithm that can do it: on one communicator, for one count.
+// Each collective that combines, by each algorithm that has it: on one communicator, for one count.
 #pragma once
 
 #include "collectives/any_schedule.hpp"

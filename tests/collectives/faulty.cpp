@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport that does harm on purpose: without a fault it keeps all laws, whatever is overlooked; with one, the error says what was planned.
+// The fault-injecting transport: without a fault it keeps all laws although pieces are seen late; with a fault, the error reports what was planned.
 #include <kolo/observe/faulty.hpp>
 #include <kolo/point_to_point.hpp>
 
@@ -20,7 +20,7 @@ using over_slots_wire = kolo::faulty<kolo::threads::transport>;
 static_assert(kolo::MessageTransport<over_messages_wire> && !kolo::SlotTransport<over_messages_wire>);
 static_assert(kolo::SharedMemoryTransport<over_slots_wire> && kolo::SharesMemory<over_slots_wire>);
 
-/// f(comm) -> string on p threads whose wire has that plan.
+/// Runs f(comm) -> string on p threads whose transport has that plan.
 template <class T, class F>
 std::vector<std::string> with_plan(int p, const kolo::fault_plan& plan, F f, std::size_t slot_bytes = small_slot) {
   return on_threads(p,
@@ -32,7 +32,7 @@ std::vector<std::string> with_plan(int p, const kolo::fault_plan& plan, F f, std
                     {.timeout = 20s, .slot_bytes = slot_bytes});
 }
 
-/// Several algorithms, long and short, twice, so that what is overlooked meets all drivers.
+/// Several algorithms, with long and short vectors, twice: each way of running a call sees late pieces.
 constexpr auto sums_are_right = [](auto& comm) -> std::string {
   const int p = comm.size();
   const auto one = [&](std::size_t n, auto algorithm) {
@@ -50,7 +50,7 @@ constexpr auto sums_are_right = [](auto& comm) -> std::string {
 
 template <class T>
 void expect_the_plan() {
-  auto timeout = 200ms;  // in which all others have to be seen waiting
+  auto timeout = 200ms;  // within it, all other ranks must be seen waiting
   const auto ends = [&](auto& comm) {
     std::vector<int> x(100, 1);
     kolo::barrier(comm);
@@ -62,7 +62,7 @@ void expect_the_plan() {
   using kolo::fault_kind;
   CHECK(with_plan<T>(3, {.what = fault_kind::leave, .rank = 1, .operation = 2, .round = 1}, ends) ==
         all_but(1, 3, "peer failed 1, then peer failed 1", "system 1, then peer failed 1"));
-  const auto nobody = all_say(3, "timeout -1, then timeout -1");  // all wait: nobody is to blame
+  const auto nobody = all_say(3, "timeout -1, then timeout -1");  // all ranks wait, so no rank is blamed
   std::vector<std::string> said;
   for (; said != nobody && timeout < 10s; timeout *= 4)
     said = with_plan<T>(3, {.what = fault_kind::cut, .rank = 1, .operation = 2, .peer = 0}, ends);
@@ -86,7 +86,7 @@ void expect_the_plan() {
 
 }  // namespace
 
-TEST_CASE("what is overlooked comes all the same, in another order") {
+TEST_CASE("pieces that are seen late and out of order do not change results") {
   for (const int p : {2, 3, 5})
     for (const std::uint64_t seed : {0u, 1u, 2u}) {
       CHECK(with_plan<over_slots_wire>(p, {.seed = seed}, sums_are_right) == all_say(p, ""));
@@ -94,7 +94,7 @@ TEST_CASE("what is overlooked comes all the same, in another order") {
     }
 }
 
-TEST_CASE("the laws hold while pieces are overlooked") {
+TEST_CASE("the transport laws hold although pieces are seen late") {
   const auto under = [](auto law) { return [law](auto& comm) { return std::string{law(comm.transport())}; }; };
   for (const int p : {2, 3}) {
     CHECK(with_plan<over_slots_wire>(p, {.seed = 3}, under(laws::pieces_arrive_in_order)) == all_say(p, ""));
@@ -110,7 +110,7 @@ TEST_CASE("the laws hold while pieces are overlooked") {
   }
 }
 
-TEST_CASE("what is planned happens where it is planned, and nowhere else") {
+TEST_CASE("a planned fault happens where it is planned, and nowhere else") {
   expect_the_plan<over_slots_wire>();
   expect_the_plan<over_messages_wire>();
 }

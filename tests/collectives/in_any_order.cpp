@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Requests on several communicators, waited for in another order on each rank: whoever waits drives all that its thread has started.
+// Requests on several communicators, completed in a different order on each rank: a wait progresses all requests that its thread started.
 #include <latch>
 #include <stdexcept>
 
@@ -13,7 +13,7 @@ using kolo::detail::transport::progress_engine;
 
 namespace {
 
-constexpr std::size_t many = 5'000;  // ints: no rank is done without the others
+constexpr std::size_t many = 5'000;  // ints: no rank finishes without the others
 
 template <class F>
 std::string on_all_wires(F f) {
@@ -25,7 +25,7 @@ std::string on_all_wires(F f) {
   return all;
 }
 
-/// As many communicators of all ranks as there are ranks, and a vector for each that does not fit into the slots.
+/// As many communicators of all ranks as there are ranks, each with a vector longer than a slot.
 template <class C>
 struct several {
   explicit several(C& comm) {
@@ -49,7 +49,7 @@ struct several {
 
 }  // namespace
 
-TEST_CASE("requests on several communicators are waited for in another order on each rank") {
+TEST_CASE("requests on several communicators may be waited for in a different order on each rank") {
   CHECK(on_all_wires([](auto& comm, complaints& wrong) {
           const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
           several all{comm};
@@ -60,7 +60,7 @@ TEST_CASE("requests on several communicators are waited for in another order on 
         }) == "");
 }
 
-TEST_CASE("who tests one request until it has ended drives the others") {
+TEST_CASE("testing one request until it ends progresses the others") {
   CHECK(on_all_wires([](auto& comm, complaints& wrong) {
           const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
           several all{comm};
@@ -72,7 +72,7 @@ TEST_CASE("who tests one request until it has ended drives the others") {
         }) == "");
 }
 
-TEST_CASE("blocking calls, plans and split drive what was started elsewhere") {
+TEST_CASE("blocking calls, plans and split progress requests of other communicators") {
   CHECK(on_all_wires([](auto& comm, complaints& wrong) {
           const bool waits_first = comm.rank() == 0;
           auto other = comm.split(0, comm.rank());
@@ -94,7 +94,7 @@ TEST_CASE("blocking calls, plans and split drive what was started elsewhere") {
         }) == "");
 }
 
-TEST_CASE("what fails on another communicator is said there, and disturbs nobody here") {
+TEST_CASE("the failure of a request of another communicator is thrown there, and does not affect this communicator") {
   CHECK(on_all_wires([](auto& comm, complaints& wrong) {
           auto bad = comm.split(0, comm.rank());
           std::vector<int> x(100, 1), y(100, 1);
@@ -103,20 +103,20 @@ TEST_CASE("what fails on another communicator is said there, and disturbs nobody
           };
           const auto start = [&] {
             return kolo::start_allreduce(bad, x, throws, kolo::ring{});
-          };  // of which nobody else has all without rank 0
+          };  // no other rank can finish without rank 0
           const auto well = [&] { kolo::allreduce(comm, y, kolo::sum); };
           if (comm.rank() != 0) {
             wrong.expect(end_of([&] { start().wait(); }) == "peer failed 0",
-                         "the others hear of it, who comes late at once");
+                         "the other ranks get the failure, a late one at once");
             well();
           } else {
             auto request = start();
-            well();  // to which nobody comes before the other communicator is broken
-            wrong.expect(y == std::vector<int>(100, comm.size()), "the well one");
-            wrong.expect(bad.transport().failed() != nullptr, "it has failed meanwhile");
+            well();  // the other ranks make this call only when the other communicator has failed
+            wrong.expect(y == std::vector<int>(100, comm.size()), "the communicator without a failure");
+            wrong.expect(bad.transport().failed() != nullptr, "the other communicator has failed meanwhile");
             try {
               request.wait();
-              wrong.say("it was lost");
+              wrong.say("the failure was lost");
             } catch (const std::runtime_error& e) {
               wrong.expect(std::string{e.what()} == "a bug of the user's", e.what());
             }
@@ -126,13 +126,13 @@ TEST_CASE("what fails on another communicator is said there, and disturbs nobody
         }) == "");
 }
 
-TEST_CASE("a request that another thread waits for is driven by that thread alone") {
+TEST_CASE("a request that another thread waits for is progressed by that thread alone") {
   CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
           auto other = comm.split(0, comm.rank());
           std::vector<int> x(many, 1), y(many, 1);
           std::latch has_claimed{1};
           auto request = kolo::start_allreduce(comm, x, kolo::sum), mine = kolo::start_allreduce(other, y, kolo::sum);
-          wrong.expect(progress_engine::of_this_thread() != nullptr, "a thread that has started something");
+          wrong.expect(progress_engine::of_this_thread() != nullptr, "this thread has started a request");
           {
             const std::jthread waits{[&] {
               request.test();
@@ -152,8 +152,8 @@ TEST_CASE("a request that another thread waits for is driven by that thread alon
         }) == "");
 }
 
-TEST_CASE("a request may outlive the thread that has started it") {
-  // Rank 1 starts when rank 0's thread has ended, and rank 0 goes on when rank 1's has: so no request ends where it was started.
+TEST_CASE("a request may outlive the thread that started it") {
+  // Rank 1 starts after rank 0's thread has ended, and rank 0 continues after rank 1's has: no request ends on the thread that started it.
   std::latch first{1}, second{1};
   CHECK(on_ranks(2, [&](auto& comm, complaints& wrong) {
           auto other = comm.split(0, comm.rank());
@@ -168,7 +168,7 @@ TEST_CASE("a request may outlive the thread that has started it") {
           }}.join();
           (comm.rank() == 0 ? first : second).count_down();
           second.wait();
-          for (auto& each : requests) each.test();  // this thread's from now on
+          for (auto& each : requests) each.test();  // they belong to this thread from now on
           requests[comm.rank() == 0 ? 0 : 1].wait();
           requests[comm.rank() == 0 ? 1 : 0].wait();
           wrong.expect(x == std::vector<int>(many, 2) && y == x, "the sums");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same collectives over a transport that carries messages, as MPI does.
+// All collectives over a message transport, as over MPI.
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "support/catch.hpp"

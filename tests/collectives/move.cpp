@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives that combine nothing, by every algorithm, on 1 to 17 ranks, to every root, for every kind of count.
+// The collectives that move elements without combining them, by each algorithm, on 1 to 17 ranks, with each root and kind of count.
 #include "collectives/every_movement.hpp"
 #include "support/catch.hpp"
 
@@ -24,25 +24,25 @@ void in_pieces(F each) {
 
 }  // namespace
 
-TEST_CASE("every algorithm's broadcast gives every rank what the root has") {
+TEST_CASE("broadcast: each algorithm gives each rank the root's vector") {
   const auto each = [](auto& comm, complaints& wrong, std::size_t n) { every_broadcast(comm, wrong, n); };
   for_every_size(each);
   in_pieces(each);
 }
 
-TEST_CASE("every algorithm's allgather gives every rank all parts, equal or ragged") {
+TEST_CASE("allgather: each algorithm gives each rank all parts, equal or ragged") {
   const auto each = [](auto& comm, complaints& wrong, std::size_t n) { every_allgather(comm, wrong, n); };
   for_every_size(each);
   in_pieces(each);
 }
 
-TEST_CASE("every algorithm's gather and scatter are each other's reverse, equal or ragged") {
+TEST_CASE("gather, scatter: each algorithm's gather and scatter are inverse, with equal and ragged parts") {
   const auto each = [](auto& comm, complaints& wrong, std::size_t n) { every_gather_and_scatter(comm, wrong, n); };
   for_every_size(each);
   in_pieces(each);
 }
 
-TEST_CASE("alltoall gives every rank what the others have for it, equal or ragged") {
+TEST_CASE("alltoall: each rank gets the parts that the others have for it, equal or ragged") {
   const auto each = [](auto& comm, complaints& wrong, std::size_t n) {
     every_alltoall(comm, wrong, n < 1000 ? n : 997);
   };

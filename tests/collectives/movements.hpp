@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One call of each collective that only moves elements, checked: equal and ragged parts, in place and not.
+// One checked call of each collective that moves elements without combining them: equal and ragged parts, in place and out of place.
 #pragma once
 
 #include "collectives/elements.hpp"
@@ -85,7 +85,7 @@ void try_gather_and_scatter(C& comm, complaints& wrong, const char* name, std::s
     kolo::scatter(comm, whole(uneven), ragged_part, uneven, root, algorithm);
     expect_same(wrong, call + " ragged scatter", r, ragged_part, part_of_rank(r, uneven[rank]));
 
-    auto inside = r == root ? joined(uneven) : part_of_rank(r, uneven[rank]);  // there and back, in place at the root
+    auto inside = r == root ? joined(uneven) : part_of_rank(r, uneven[rank]);  // both calls are in place at the root
     const auto mine = r == root ? std::span{inside}.subspan(sum_of(uneven, rank), uneven[rank]) : std::span{inside};
     kolo::scatter(comm, inside, mine, uneven, root, algorithm);
     expect_same(wrong, call + " scatter in place", r, inside,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The bits of an element depend on its operands and the number of ranks alone; by a tree, not even on that number.
+// order::fixed_for_any_count: the bits of an element depend only on its operands and the number of ranks. order::tree: nor on the number of ranks.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 #include <kolo/kolo.hpp>
@@ -21,21 +21,21 @@ namespace {
 constexpr auto for_any_count = ordered<order::fixed_for_any_count>(automatic{});
 constexpr std::size_t kinds_of_elements = 61;
 #ifdef KOLO_SANITIZED
-constexpr int share = 5;  // of the calls: more of them are other values in the same memory
+constexpr int share = 5;  // a fifth of the calls: more calls only use other values in the same memory
 #else
 constexpr int share = 1;
 #endif
 
-/// What rank r brings for an element of this kind: of magnitudes that differ, so that every order rounds otherwise.
+/// The operand of rank r for an element of this kind. Magnitudes differ, so different orders round differently.
 float operand(std::size_t element, int r) {
   std::mt19937 random{static_cast<unsigned>(1000 * element + static_cast<std::size_t>(r))};
   return std::ldexp(static_cast<float>(random() % 8192) / 4096 - 1, static_cast<int>(random() % 12));
 }
 
-/// Draws calls whose elements are of the kinds shift, shift + 1, ...: each has the bits that it has in the first call. Says these.
+/// Makes random calls on elements of the kinds shift, shift + 1, ...; each element must have the bits of the first call. Returns a digest of these.
 template <class T, class C, class F>
 std::string same_elements(C& comm, int calls, std::size_t longest, F call) {
-  const auto repeated = [&](const std::vector<T>& once) {  // so that any part is copied and compared as one
+  const auto repeated = [&](const std::vector<T>& once) {  // so that any part is copied and compared at once
     std::vector<T> all(once);
     while (all.size() < longest + 2 * once.size()) all.insert(all.end(), once.begin(), once.end());
     return all;
@@ -49,7 +49,7 @@ std::string same_elements(C& comm, int calls, std::size_t longest, F call) {
     const extent there = call(in, out, root);
     return std::pair{std::vector<T>(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(there.count)), there.first};
   };
-  const auto known = [&] {  // of every element, wherever it lands
+  const auto known = [&] {  // the result of each kind of element, at whatever index
     std::vector<T> all(kinds.size());
     for (std::size_t shift = 0; shift < all.size(); ++shift) {
       const auto [part, first] = called(all.size(), shift, 0);
@@ -77,7 +77,7 @@ std::string same_elements(C& comm, int calls, std::size_t longest, F call) {
   return std::to_string(digest);
 }
 
-/// An allreduce of T, over whatever `run` makes of `ranks`.
+/// An allreduce of T.
 template <class T, class Op>
 auto sums(int calls, std::size_t longest, Op op) {
   return [=](auto& comm) {
@@ -88,7 +88,7 @@ auto sums(int calls, std::size_t longest, Op op) {
   };
 }
 
-/// What all ranks say, if they say the same.
+/// The ranks' common answer, or two that differ.
 template <class Over, class F>
 std::string unanimous(int p, F f, std::size_t slot_bytes = usual_slot) {
   std::vector<std::string> said(static_cast<std::size_t>(p));
@@ -99,7 +99,7 @@ std::string unanimous(int p, F f, std::size_t slot_bytes = usual_slot) {
   return thrown + said[0];
 }
 
-/// The same over slots, also where they are short, over messages, processes and a simulated network; the first says more calls.
+/// Compares slots, short slots, messages, processes and a simulated network. `many` makes more calls than `few`.
 template <class Many, class Few>
 void check_everywhere(int p, Many many, Few few) {
   const auto wanted = unanimous<over_slots>(p, many);
@@ -117,8 +117,8 @@ void check_everywhere(int p, Many many, Few few) {
 
 }  // namespace
 
-TEST_CASE("10,000 lengths and offsets of an element, short and long: one result, over every transport") {
-  constexpr int few = is_sanitized ? 5 : 1;  // so many times less of the same
+TEST_CASE("fixed_for_any_count: an element's bits do not depend on length, offset or transport, in 10,000 calls") {
+  constexpr int few = is_sanitized ? 5 : 1;  // the divisor of the number of calls
   check_everywhere(4, sums<float>(10'000 / few, 3000, sum), sums<float>(300 / few, 100'000, sum));
   check_everywhere(3, sums<float>(60 / few, 1'000'000, sum), sums<float>(100 / few, 100'000, sum));
   check_everywhere(3, sums<bfloat16>(1000, 30'000, average), sums<bfloat16>(100, 30'000, average));
@@ -126,22 +126,23 @@ TEST_CASE("10,000 lengths and offsets of an element, short and long: one result,
                    sums<float>(100, 30'000, kolo::wire<bfloat16>(sum)));
 }
 
-TEST_CASE("the same among many ranks, which combine neighbours first") {
+TEST_CASE("fixed_for_any_count: the same on 17 ranks, which combine neighbours first") {
   check_everywhere(17, sums<float>(60, 10'000, sum), sums<float>(20, 10'000, sum));
   check_everywhere(17, sums<bfloat16>(60, 10'000, average), sums<bfloat16>(20, 10'000, average));
 }
 
-TEST_CASE("of few ranks it is the sum from the left") {
+TEST_CASE("fixed_for_any_count: few ranks sum from the left") {
   CHECK(on_ranks(4, [](auto& comm, complaints& wrong) {
           std::vector<float> x(kinds_of_elements);
           for (std::size_t e = 0; e < x.size(); ++e) x[e] = operand(e, comm.rank());
           allreduce(comm, x, sum, for_any_count);
           for (std::size_t e = 0; e < x.size(); ++e)
-            wrong.expect(x[e] == ((operand(e, 0) + operand(e, 1)) + operand(e, 2)) + operand(e, 3), "another sum");
+            wrong.expect(x[e] == ((operand(e, 0) + operand(e, 1)) + operand(e, 2)) + operand(e, 3),
+                         "the sum differs from that from the left");
         }) == "");
 }
 
-TEST_CASE("a reduce, whatever its root, a reduce_scatter and scans") {
+TEST_CASE("fixed_for_any_count: reduce with any root, reduce_scatter and scans") {
   const auto reduced = [](auto& comm) {
     return same_elements<float>(comm, 300, 30'000, [&](auto& in, auto& out, int root) {
       reduce(comm, in, out, sum, root, for_any_count);
@@ -158,7 +159,7 @@ TEST_CASE("a reduce, whatever its root, a reduce_scatter and scans") {
     });
   };
   check_everywhere(5, scattered, scattered);
-  CHECK(on_ranks(5, [](auto& comm, complaints& wrong) {  // each rank has sums of its own
+  CHECK(on_ranks(5, [](auto& comm, complaints& wrong) {  // each rank has its own sums
           const auto said = same_elements<float>(comm, 300, 30'000, [&](auto& in, auto& out, int) {
             scan(comm, in, out, sum, for_any_count);
             return extent{0, in.size()};
@@ -167,7 +168,7 @@ TEST_CASE("a reduce, whatever its root, a reduce_scatter and scans") {
         }) == "");
 }
 
-TEST_CASE("a table of times, and a fit, decide between members of one tree only") {
+TEST_CASE("fixed_for_any_count: a table and a fit select only schedules that combine by the same tree") {
   CHECK(on_ranks(4, [](auto& comm, complaints& wrong) {
           std::vector<float> first;
           for (const double messages : {0.0, 1.0}) {
@@ -192,7 +193,7 @@ namespace {
 
 constexpr int leaves = 8;
 
-/// What the leaves first ... first + count - 1 of an element come to: neighbours first.
+/// The sum of the leaves first ... first + count - 1 of an element, neighbours first.
 float subtree(std::size_t element, int first, int count) {
   if (count == 1) return operand(element, first);
   return subtree(element, first, count / 2) + subtree(element, first + count / 2, count / 2);
@@ -213,7 +214,7 @@ void check_tree(C& comm, complaints& wrong, std::size_t n, float divisor, F call
 
 }  // namespace
 
-TEST_CASE("a tree over 8 leaves has the same bits on 1, 2, 4 and 8 ranks, and an average divides by 8") {
+TEST_CASE("order::tree: 8 leaves give the same bits on 1, 2, 4 and 8 ranks, and an average divides by 8") {
   constexpr auto by_tree = ordered<order::tree<leaves>>(automatic{});
   const auto calls = [=](auto& comm, complaints& wrong) {
     for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{1009}, std::size_t{50'000}}) {
@@ -239,7 +240,7 @@ TEST_CASE("a tree over 8 leaves has the same bits on 1, 2, 4 and 8 ranks, and an
   }
 }
 
-TEST_CASE("ranks that do not divide the leaves are refused") {
+TEST_CASE("order::tree: a number of ranks that does not divide the leaves is refused") {
   for (const int p : {3, 16}) {
     const auto said = on_ranks(p, [](auto& comm, complaints&) {
       float x[] = {1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every operator that makes sense on an element type, against plain loops.
+// Each operator that an element type supports, against plain loops.
 #pragma once
 
 #include <concepts>
@@ -16,7 +16,7 @@ constexpr T as(X x) {
   if constexpr (std::is_class_v<T>) return T(static_cast<float>(x));
   else return static_cast<T>(x);
 }
-/// Where T is calculated by hand: integers modulo 2^64, 16 bits in float.
+/// x in the type in which expected values are computed: integers modulo 2^64, 16-bit floats as float.
 template <class T>
 constexpr auto wide(T x) {
   if constexpr (std::integral<T>) return static_cast<std::uint64_t>(x);
@@ -24,7 +24,7 @@ constexpr auto wide(T x) {
   else return x;
 }
 
-/// Few factors that are not 1 or -1: products stay exact in 16 bits.
+/// Few factors other than 1 and -1: products stay exact in 16 bits.
 constexpr int factor(int rank, std::size_t i) {
   const auto k = static_cast<std::size_t>(rank) + i;
   return k % 4 == 0 ? (rank < 9 ? 2 : 1) : k % 3 == 0 ? -1 : 1;
@@ -41,7 +41,7 @@ void try_operator(C& comm, complaints& wrong, const std::string& call, const Op&
   auto out = filled<T>(n, [&](std::size_t) { return at(0, 0); });
   kolo::allreduce(comm, in, out, op);
   expect_same(wrong, call, r, out, wanted);
-  if constexpr (std::integral<T> && !std::same_as<Op, kolo::sum_t>) return;  // compiling costs more than it is worth
+  if constexpr (std::integral<T> && !std::same_as<Op, kolo::sum_t>) return;  // the second call takes long to compile
   auto x = in;
   if constexpr (kolo::is_commutative<Op>) kolo::allreduce(comm, x, op, kolo::ring{});
   else kolo::allreduce(comm, x, op, kolo::two_shot{});
@@ -73,7 +73,7 @@ void every_operator(C& comm, complaints& wrong, const char* type) {
   }
 }
 
-/// Five numbers of ranks, pieces of the usual size and tiny ones.
+/// Five numbers of ranks, each with slots of the usual size and small ones.
 template <class F>
 std::string on_five_sizes(F f) {
   std::string all;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every operator on numbers with a fraction, whose sums are exact here in any order, and one sum that is not.
+// Each operator on floating-point numbers whose sums are exact in any order, and sums of random floats, which are not.
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
 
@@ -11,7 +11,7 @@
 
 using namespace testing;
 
-TEMPLATE_TEST_CASE("every operator on numbers with a fraction", "", float, double, kolo::float16, kolo::bfloat16) {
+TEMPLATE_TEST_CASE("each operator on floating-point numbers", "", float, double, kolo::float16, kolo::bfloat16) {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           every_operator<TestType>(comm, wrong, sizeof(TestType) == 2 ? "16-bit floats" : "floats");
         }) == "");
@@ -19,7 +19,7 @@ TEMPLATE_TEST_CASE("every operator on numbers with a fraction", "", float, doubl
 
 namespace {
 
-/// Recursive summation of p numbers errs by at most (p - 1) u / (1 - (p - 1) u) times the sum of their sizes.
+/// The error of a sum of p numbers, one by one, is at most (p - 1) u / (1 - (p - 1) u) times the sum of their absolute values.
 template <class C, class A>
 void try_random_sum(C& comm, complaints& wrong, const char* name, const A& algorithm) {
   constexpr std::size_t n = 5003;
@@ -49,7 +49,7 @@ void try_random_sum(C& comm, complaints& wrong, const char* name, const A& algor
 
 }  // namespace
 
-TEST_CASE("the sum of random floats is within the bound, and has the same bits on every rank") {
+TEST_CASE("the sum of random floats is within the error bound, and has the same bits on each rank") {
   for (const int p : rank_counts)
     CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
             try_random_sum(comm, wrong, "automatic", kolo::automatic{});

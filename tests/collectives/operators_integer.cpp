@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every operator on every integer type, in place and out of place.
+// Each operator on each integer type, in place and out of place.
 #include "collectives/operators.hpp"
 #include "support/catch.hpp"
 
 using namespace testing;
 
-TEMPLATE_TEST_CASE("every operator on an integer of every size", "", signed char, unsigned short, int, unsigned long) {
+TEMPLATE_TEST_CASE("each operator on one integer type of each size", "", signed char, unsigned short, int,
+                   unsigned long) {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) { every_operator<TestType>(comm, wrong, "integers"); }) == "");
 }
 
-TEMPLATE_TEST_CASE("sums and largest of the other integers", "", unsigned char, short, unsigned, long) {
+TEMPLATE_TEST_CASE("sum and max of the other integer types", "", unsigned char, short, unsigned, long) {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const auto small = [](int r, std::size_t i) { return as<TestType>(number(r, i)); };
           const auto add = [](TestType a, TestType b) { return as<TestType>(wide(a) + wide(b)); };
@@ -19,7 +20,7 @@ TEMPLATE_TEST_CASE("sums and largest of the other integers", "", unsigned char, 
         }) == "");
 }
 
-TEST_CASE("the sum of truths is or, their product is and") {
+TEST_CASE("the sum of bools is their or") {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const auto truth = [](int r, std::size_t i) { return (static_cast<std::size_t>(r) + i) % 3 == 0; };
           using flag = unsigned char;  // std::vector<bool> is not contiguous

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A user's own elements, of 3, 16 and 100 bytes and without a default constructor, and a user's own operators.
+// User-defined elements of 3, 16 and 100 bytes and without a default constructor, and user-defined operators.
 #include <kolo/scaled.hpp>
 
 #include <cmath>
@@ -61,7 +61,7 @@ histogram histogram_of(int r, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("a user's elements and operators") {
+TEST_CASE("user-defined elements and operators") {
   static_assert(sizeof(colour) == 3 && sizeof(matrix) == 16 && sizeof(histogram) == 100);
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           try_operator<colour>(comm, wrong, "3-byte structs", mix, mix, colour_of);
@@ -72,7 +72,7 @@ TEST_CASE("a user's elements and operators") {
         }) == "");
 }
 
-TEST_CASE("a function is an operator") {
+TEST_CASE("a function pointer is an operator") {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           int (*const gcd)(int, int) = [](int a, int b) {
             while (b != 0) a = std::exchange(b, a % b);
@@ -83,7 +83,7 @@ TEST_CASE("a function is an operator") {
         }) == "");
 }
 
-TEST_CASE("an operator may have a state") {
+TEST_CASE("an operator may have state") {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const auto at_most = [limit = 40](int a, int b) { return std::min(limit, a + b); };
           try_operator<int>(comm, wrong, "saturating sums", at_most, at_most,
@@ -98,7 +98,7 @@ struct root_of_sum {
   float finish(float x, int) const { return std::sqrt(x); }
 };
 
-/// Ranks bring 16 together: a power of two of them.
+/// The sum over the ranks is 16. Their number is a power of two.
 template <class C>
 void try_finish(C& comm, complaints& wrong) {
   const auto p = static_cast<std::size_t>(comm.size());
@@ -133,7 +133,7 @@ void try_finish(C& comm, complaints& wrong) {
 
 }  // namespace
 
-TEST_CASE("what an operator does at the end it does on one rank, too") {
+TEST_CASE("an operator's finish is applied on any number of ranks, one included") {
   for (const int p : {1, 2, 4}) {
     const auto each = [](auto& comm, complaints& wrong) { try_finish(comm, wrong); };
     CHECK(on_ranks(p, each) == "");
@@ -149,7 +149,7 @@ TEST_CASE("what an operator does at the end it does on one rank, too") {
   CHECK(x[0] == before);
 }
 
-TEST_CASE("elements that move without being combined may be of any size") {
+TEST_CASE("elements that are not combined may be of any size") {
   CHECK(on_five_sizes([](auto& comm, complaints& wrong) {
           const int r = comm.rank(), p = comm.size();
           auto x = filled<colour>(77, [&](std::size_t i) { return colour_of(r, i); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives over the transport of examples/own_transport, bit for bit as over any other.
+// Collectives over the transport of examples/own_transport: bit for bit the results of any other transport.
 #include "collectives/movements.hpp"
 #include "collectives/pairs.hpp"
 #include "collectives/reductions.hpp"
@@ -20,7 +20,7 @@ struct over_tcp {
 
 }  // namespace
 
-TEST_CASE("own transport: collectives") {
+TEST_CASE("own transport: collectives have right results") {
   for (const int p : {1, 2, 3, 4, 5})
     for (const std::size_t piece : {usual_slot, small_slot})
       CHECK(on_ranks<over_tcp>(
@@ -36,14 +36,14 @@ TEST_CASE("own transport: collectives") {
                     try_scans(comm, wrong, "automatic scan", n, kolo::automatic{});
                     try_allgather(comm, wrong, "automatic allgather", n, kolo::automatic{});
                     try_alltoall(comm, wrong, "automatic alltoall", n, kolo::automatic{});
-                    try_equal_alltoall(comm, wrong, "bruck alltoall", n, kolo::bruck{});  // of runs of memory
+                    try_equal_alltoall(comm, wrong, "bruck alltoall", n, kolo::bruck{});  // it sends runs of memory
                     every_pair(comm, wrong, n);
                   }
                 },
                 piece) == "");
 }
 
-TEST_CASE("own transport: requests on two communicators, and a split while one is under way") {
+TEST_CASE("own transport: requests on two communicators, and a split while one is in flight") {
   CHECK(on_ranks<over_tcp>(3, [](auto& comm, complaints& wrong) {
           auto other = comm.split(0, -comm.rank());
           std::vector<int> x(300'000, 1), y(300'000, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// send, receive and exchange on 1 to 7 ranks, over slots, messages, counted slots and simulated wires, in every mode; what goes wrong, and what it says.
+// send, receive and exchange on 1 to 7 ranks, over slots, messages, counted slots and a simulated network, in each call mode; their errors.
 #include <kolo/composite.hpp>
 #include <kolo/dump.hpp>
 #include <kolo/observe/counted.hpp>
@@ -33,7 +33,7 @@ struct over_counted {
   }
 };
 
-/// How the ranks of a run of two end that do not do the same.
+/// The error text of a run of two ranks that make different calls.
 template <class First, class Second>
 std::string words_between_two(First first, Second second, kolo::threads::options o = {}) {
   return words_of([&] {
@@ -44,26 +44,26 @@ std::string words_between_two(First first, Second second, kolo::threads::options
 
 }  // namespace
 
-TEST_CASE("send, receive and exchange give each rank what the other has") {
+TEST_CASE("send, receive, exchange: each rank gets the other's elements") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           for (const std::size_t n : {0U, 1U, 17U, 1009U}) every_pair(comm, wrong, n);
         }) == "");
 }
 
-TEST_CASE("send, receive and exchange of many pieces, also by reference") {
+TEST_CASE("send, receive, exchange: many pieces, also by reference") {
   CHECK(on_ranks(3, [](auto& comm, complaints& wrong) {
           for (const std::size_t n : {20'000U, 300'007U}) every_pair(comm, wrong, n);
         }) == "");
   CHECK(on_ranks<over_messages>(3, [](auto& comm, complaints& wrong) { every_pair(comm, wrong, 100'003); }) == "");
 }
 
-TEST_CASE("send, receive and exchange over slots that can do no more") {
+TEST_CASE("send, receive, exchange: over slots without shared-memory functions") {
   for (const auto slot : {usual_slot, small_slot})
     CHECK(on_ranks<over_counted>(
               3, [](auto& comm, complaints& wrong) { every_pair(comm, wrong, 211); }, slot) == "");
 }
 
-TEST_CASE("send, receive and exchange in virtual time") {
+TEST_CASE("send, receive, exchange: in virtual time") {
   complaints wrong;
   kolo::virtual_time::run(5, {}, [&](kolo::virtual_time::communicator& comm) {
     for (const std::size_t n : {0U, 17U}) every_pair(comm, wrong, n);
@@ -77,7 +77,7 @@ TEST_CASE("send, receive and exchange in virtual time") {
   CHECK(took.seconds == Approx(wire.alpha() + (1 << 20) * wire.seconds_per_byte));
 }
 
-TEST_CASE("over a composite a pair operation takes its turn among the calls of both wires") {
+TEST_CASE("send, receive, exchange: a composite orders them with the calls of both transports") {
   CHECK(on_ranks(2, [](auto& base, complaints& wrong) {
           using wire = kolo::threads::transport;
           kolo::composite<wire, wire, kolo::by_kind<kolo::kind::send, kolo::kind::receive>> comm{
@@ -86,7 +86,7 @@ TEST_CASE("over a composite a pair operation takes its turn among the calls of b
         }) == "");
 }
 
-TEST_CASE("send and receive take views that are not contiguous, and elements whose type is known at run time") {
+TEST_CASE("send, receive: views that are not contiguous, and elements whose type is known at run time") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int r = comm.rank(), partner = (r ^ 1) < comm.size() ? r ^ 1 : r;
           std::vector<int> a{r, 1}, b{r + 10}, out(6, -1);
@@ -99,11 +99,11 @@ TEST_CASE("send and receive take views that are not contiguous, and elements who
           auto sent = kolo::start_send(comm, mine, partner);
           kolo::receive(comm, theirs, partner);
           sent.wait();
-          wrong.expect(y == partner, "a type that is known at run time");
+          wrong.expect(y == partner, "elements whose type is known at run time");
         }) == "");
 }
 
-TEST_CASE("what was started is waited for by who drops it, and by split") {
+TEST_CASE("send, receive: split and a request's destructor wait for them") {
   CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
           std::vector<int> x(70'000, comm.rank()), y(x.size(), -1);
           { auto a = kolo::start_send(comm, x, 1 - comm.rank()), b = kolo::start_receive(comm, y, 1 - comm.rank()); }
@@ -114,19 +114,19 @@ TEST_CASE("what was started is waited for by who drops it, and by split") {
         }) == "");
 }
 
-TEST_CASE("what is wrong with a send, a receive or an exchange is said") {
+TEST_CASE("send, receive, exchange: invalid arguments are refused") {
   CHECK(on_ranks(1, [](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(3);
           const auto refused = [&](auto call) { return end_of(call).starts_with("invalid argument"); };
-          wrong.expect(refused([&] { kolo::send(comm, x, 0); }), "to itself");
-          wrong.expect(refused([&] { kolo::receive(comm, x, 1); }), "no rank");
-          wrong.expect(refused([&] { kolo::exchange(comm, x, y, 0); }), "lengths");
-          wrong.expect(refused([&] { kolo::exchange(comm, x, x, 0); }), "overlap");
-          wrong.expect(refused([&] { kolo::exchange(comm, x, std::vector<int>(4), 0, -1); }), "tag");
+          wrong.expect(refused([&] { kolo::send(comm, x, 0); }), "to the rank itself");
+          wrong.expect(refused([&] { kolo::receive(comm, x, 1); }), "from a rank that does not exist");
+          wrong.expect(refused([&] { kolo::exchange(comm, x, y, 0); }), "different lengths");
+          wrong.expect(refused([&] { kolo::exchange(comm, x, x, 0); }), "in and out overlap");
+          wrong.expect(refused([&] { kolo::exchange(comm, x, std::vector<int>(4), 0, -1); }), "a negative tag");
         }) == "");
 }
 
-TEST_CASE("two ranks that do not do the same with each other hear of a mismatch that says in what") {
+TEST_CASE("send, receive, exchange: ranks that make different calls get a mismatch that names the difference") {
   std::vector<int> x(4), y(4), z(5);
   const auto has = [](const std::string& words, const char* part) { return words.find(part) != std::string::npos; };
   using comm_t = kolo::threads::communicator;
@@ -151,12 +151,12 @@ TEST_CASE("two ranks that do not do the same with each other hear of a mismatch 
   CHECK((has(collective, "calls allreduce") && has(collective, "receive")));
 }
 
-TEST_CASE("checked ranks hear in what they differ, and where they called it") {
+TEST_CASE("send, receive, exchange: checked ranks report the difference and the line of each call") {
   const auto well = [](auto& comm) {
     complaints w;
     every_pair(comm, w, 100);
   };
-  for (const std::size_t slot : {0U, 1024U})  // in short slots also what is compared goes by reference
+  for (const std::size_t slot : {0U, 1024U})  // with short slots, the compared data goes by reference, too
     CHECK(words_between_two(well, well, {.slot_bytes = slot, .checked = true}) == "");
   std::vector<int> x(4), y(5), z(4);
   const auto words =
@@ -173,7 +173,7 @@ TEST_CASE("checked ranks hear in what they differ, and where they called it") {
   CHECK(tags.find("the tag differs") != std::string::npos);
 }
 
-TEST_CASE("a rank that does not come to an exchange is named, with the number between the two") {
+TEST_CASE("exchange: a rank that does not call it is named, with the pair's operation number") {
   std::atomic<bool> over{false};
   std::string words, seen;
   end_of([&] {
@@ -193,7 +193,7 @@ TEST_CASE("a rank that does not come to an exchange is named, with the number be
   CHECK(seen.find("#1 exchange with rank 1, 16 bytes") != std::string::npos);
 }
 
-TEST_CASE("the deadline of what is behind others with the same rank begins when they have ended") {
+TEST_CASE("the timeout of a pair operation begins when those queued before it for the same rank have ended") {
   const kolo::simulate::network wire{};
   constexpr std::size_t n = 1 << 18;
   const double one = wire.alpha() + sizeof(float) * n * wire.seconds_per_byte;
@@ -214,7 +214,7 @@ TEST_CASE("the deadline of what is behind others with the same rank begins when 
                 while (!all.empty()) all.back().wait(), all.pop_back();
               });
             }) == "");
-  CHECK(words_of([&] {  // and not with what was waited for long before
+  CHECK(words_of([&] {  // it does not begin when an operation queued before it has long been waited for
           kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
             std::vector<float> x(n), y(n);
             if (comm.rank() == 1) {
@@ -230,7 +230,7 @@ TEST_CASE("the deadline of what is behind others with the same rank begins when 
         }) == "");
 }
 
-TEST_CASE("who waits for what is behind another operation with the same rank hears what that one finds") {
+TEST_CASE("a wait for a queued pair operation throws the failure of the one before it") {
   std::vector<int> x(4), y(4), z(4);
   const auto says_what = [&](auto start_all) {
     const auto words =
@@ -243,7 +243,7 @@ TEST_CASE("who waits for what is behind another operation with the same rank hea
     auto first = kolo::start_receive(c, x, 1), second = kolo::start_receive(c, y, 1);
     second.wait();
   });
-  says_what([&](auto& c) {  // the exchange is held up in one direction, and holds up the other
+  says_what([&](auto& c) {  // the exchange is blocked in one direction, and blocks the other
     auto first = kolo::start_receive(c, x, 1);
     auto second = kolo::start_exchange(c, x, y, 1);
     auto third = kolo::start_send(c, x, 1);

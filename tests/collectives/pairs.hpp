@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// send, receive and exchange, checked: blocking, nonblocking and planned, several at once, beside collectives of all ranks.
+// Checked calls of send, receive and exchange: blocking, nonblocking and persistent, several at once, beside collectives of all ranks.
 #pragma once
 
 #include <kolo/point_to_point.hpp>
@@ -8,7 +8,7 @@
 
 namespace testing {
 
-/// What rank `from` sends rank `to` as its k-th message.
+/// The k-th message from rank `from` to rank `to`.
 inline std::vector<int> message(int from, int to, int k, std::size_t n) {
   return filled<int>(n, [&](std::size_t i) { return for_rank(from, to, i) + 1000 * k; });
 }
@@ -29,7 +29,7 @@ void try_exchange(C& comm, complaints& wrong, std::size_t n) {
   for (int again = 0; again < 3; ++again) plan.run(), check("plan_exchange");
 }
 
-/// Rank after rank, blocking and planned.
+/// One rank after the other, blocking and persistent.
 template <class C>
 void try_chain(C& comm, complaints& wrong, std::size_t n) {
   const int r = comm.rank(), last = comm.size() - 1;
@@ -56,7 +56,7 @@ void try_chain(C& comm, complaints& wrong, std::size_t n) {
   }
 }
 
-/// Everybody to everybody, three messages each, all of them under way at once; they are waited for from the last to the first.
+/// Each rank sends three messages to each other rank, all in flight at once; they are waited for in reverse order.
 template <class C>
 void try_all_at_once(C& comm, complaints& wrong, std::size_t n) {
   using request = decltype(kolo::start_send(comm, std::declval<std::vector<int>&>(), 0));
@@ -80,14 +80,14 @@ void try_all_at_once(C& comm, complaints& wrong, std::size_t n) {
                   message(peer, r, k, n));
 }
 
-/// Two ranks talk while the others are in a collective, and what was started goes on in the next one.
+/// Pair operations while the other ranks are in a collective; those that were started progress in the next collective.
 template <class C>
 void try_beside_collectives(C& comm, complaints& wrong, std::size_t n) {
   const int r = comm.rank(), p = comm.size();
   const auto sum_of_ranks = [&] {
     std::vector<int> x(n, r);
     kolo::allreduce(comm, x, kolo::sum);
-    expect_same(wrong, say(comm, "allreduce beside it", n), r, x, std::vector<int>(n, p * (p - 1) / 2));
+    expect_same(wrong, say(comm, "allreduce between pair operations", n), r, x, std::vector<int>(n, p * (p - 1) / 2));
   };
   std::vector<int> in(n, -1);
   const int partner = p - 1 - r;
@@ -107,7 +107,7 @@ void try_beside_collectives(C& comm, complaints& wrong, std::size_t n) {
   }
   back.wait(), sum.wait(), here.wait(), there.wait();
   expect_same(wrong, say(comm, "before a collective", n), r, in, part_of_rank(last, n));
-  expect_same(wrong, say(comm, "behind a collective", n), r, from_next, part_of_rank(next, n));
+  expect_same(wrong, say(comm, "after a collective", n), r, from_next, part_of_rank(next, n));
   expect_same(wrong, say(comm, "in between", n), r, sums, std::vector<int>(n, p));
 }
 

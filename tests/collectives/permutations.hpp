@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// shift and permute, checked: blocking, nonblocking and planned, by distances of any sign, by maps with state and without.
+// Checked calls of shift and permute: blocking, nonblocking and persistent, by distances of any sign, by maps with state and without.
 #pragma once
 
 #include <kolo/point_to_point.hpp>

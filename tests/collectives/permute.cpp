@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// shift and permute on 1 to 17 ranks, over slots and messages, in every mode; and what they refuse.
+// shift and permute on 1 to 17 ranks, over slots and messages, in each call mode; and their errors.
 #include <kolo/explain.hpp>
 #include <kolo/simulate.hpp>
 
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A broadcast with a number, which is no root.
+/// A broadcast whose key is a number other than its root.
 struct numbered : kolo::one_shot::broadcast {
   int number = 1;
   constexpr int key() const { return number; }
@@ -25,14 +25,14 @@ struct numbered : kolo::one_shot::broadcast {
 
 }  // namespace
 
-TEST_CASE("shift and permute give each rank what another has") {
+TEST_CASE("shift, permute: each rank gets its source's elements") {
   for (const int p : rank_counts)
     CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) {
             for (const std::size_t n : {0U, 1U, 17U, 1009U}) every_permutation(comm, wrong, n);
           }) == "");
 }
 
-TEST_CASE("shift and permute in pieces") {
+TEST_CASE("shift, permute: vectors that are cut into pieces") {
   for (const int p : {2, 3, 5, 8})
     CHECK(on_ranks(
               p, [&](auto& comm, complaints& wrong) { every_permutation(comm, wrong, 211); }, small_slot) == "");
@@ -40,7 +40,7 @@ TEST_CASE("shift and permute in pieces") {
     CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) { every_permutation(comm, wrong, 100'003); }) == "");
 }
 
-TEST_CASE("what no cache holds is exchanged in spare buffers, too") {
+TEST_CASE("shift, reduce_scatter: each piece of a vector larger than the caches goes in a spare buffer") {
   CHECK(on_ranks(2, [](auto& host, complaints& wrong) {
           kolo::communicator<refers_to_nothing> comm{refers_to_nothing{host.transport().split(0, host.rank())}};
           constexpr std::size_t n = 4'300'001;
@@ -65,7 +65,7 @@ TEST_CASE("what no cache holds is exchanged in spare buffers, too") {
         }) == "");
 }
 
-TEST_CASE("shift takes views that are not contiguous") {
+TEST_CASE("shift: views that are not contiguous") {
   CHECK(on_ranks(3, [&](auto& comm, complaints& wrong) {
           std::vector<int> a{comm.rank(), 1}, b{comm.rank() + 10}, out(6, -1);
           const kolo::strided<int, 1> every_other{out.data(), {3}, {2}};
@@ -75,7 +75,7 @@ TEST_CASE("shift takes views that are not contiguous") {
         }) == "");
 }
 
-TEST_CASE("shift takes distances of any type and size") {
+TEST_CASE("shift: distances of any type and size") {
   for (const int p : {1, 2, 3, 5, 7})
     CHECK(on_ranks(p, [&](auto& comm, complaints& wrong) {
             const auto mine = part_of_rank(comm.rank(), 3);
@@ -97,7 +97,7 @@ TEST_CASE("shift takes distances of any type and size") {
           }) == "");
 }
 
-TEST_CASE("what is wrong with a shift or a permutation is said, by the name of the call") {
+TEST_CASE("shift, permute: invalid arguments are refused, with the call's name") {
   const auto named = [](auto call) {
     return words_of([&] { kolo::threads::run(1, [&](auto& comm) { call(comm); }); });
   };
@@ -114,7 +114,7 @@ TEST_CASE("what is wrong with a shift or a permutation is said, by the name of t
           const auto end = end_of([&] { kolo::permute(comm, x, y, [](int, int) { return 0; }); });
           wrong.expect(
               end.find("invalid argument") != std::string::npos || end.find("peer failed") != std::string::npos,
-              "no permutation: " + end);
+              "a map that is no permutation: " + end);
         }) == "");
   CHECK(on_ranks(1, [&](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(3);
@@ -128,7 +128,7 @@ TEST_CASE("what is wrong with a shift or a permutation is said, by the name of t
         }) == "");
 }
 
-TEST_CASE("ranks that shift by different distances hear of a mismatch") {
+TEST_CASE("shift: ranks with different distances get a mismatch") {
   for (const int p : {2, 3}) {
     std::string text;
     try {
@@ -144,7 +144,7 @@ TEST_CASE("ranks that shift by different distances hear of a mismatch") {
   }
 }
 
-TEST_CASE("checked ranks hear before any data moves that they shift by different distances") {
+TEST_CASE("shift: checked ranks get the difference of their distances before any data moves") {
   const auto words = words_of([] {
     kolo::threads::run(3,
                        [](kolo::threads::communicator& comm) {
@@ -158,7 +158,7 @@ TEST_CASE("checked ranks hear before any data moves that they shift by different
   CHECK(words.find("the distance or map differs: rank 0 calls shift of 4 int, at ") != std::string::npos);
 }
 
-TEST_CASE("a rank that does not come to a shift is named") {
+TEST_CASE("shift: a rank that does not call it is named") {
   std::atomic<bool> over{false};
   std::string end;
   end_of([&] {
@@ -175,21 +175,21 @@ TEST_CASE("a rank that does not come to a shift is named") {
   CHECK(end.starts_with("kolo: shift #1, round 0, rank 0: rank 1 "));
 }
 
-TEST_CASE("a permutation is simulated: one message a rank") {
+TEST_CASE("a simulated permutation takes one message per rank") {
   const kolo::simulate::network wire{};
   const double once = kolo::simulate::run(kolo::shifted<1>{}, 8, 1 << 20, wire);
   CHECK(once == Approx(wire.alpha() + (1 << 20) * wire.seconds_per_byte));
   CHECK(kolo::simulate::run(kolo::shifted<0>{}, 8, 1 << 20, wire) == 0);
 }
 
-TEST_CASE("nothing is chosen in a permutation, so nothing is explained") {
+TEST_CASE("explain refuses permutation, for which no algorithm is chosen") {
   CHECK(on_ranks(2, [](auto& comm, complaints& wrong) {
           const auto end = end_of([&] { kolo::explain(comm, kolo::kind::permutation, 1000); });
           wrong.expect(end.find("invalid argument") == 0, end);
         }) == "");
 }
 
-TEST_CASE("small calls by schedules with a number of their own are told apart, also where they have a root") {
+TEST_CASE("broadcast: small calls are cached by their schedule's key as well as by their root") {
   CHECK(on_ranks(3, [](auto& comm, complaints& wrong) {
           for (const auto& [root, number] : {std::pair{0, 2}, std::pair{1, 1}, std::pair{2, 0}, std::pair{1, 1}}) {
             int x[] = {comm.rank()};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that are drawn, with parts of any lengths, through slots of 64 bytes: right on every rank, and nobody stands still.
-// KOLO_RAGGED_SECONDS=600 [KOLO_RAGGED_SEED=n] draws others for so long; a case that failed is drawn again with KOLO_RAGGED_CASE=n.
+// Random calls with parts of any lengths, through slots of 64 bytes: right results on each rank, and no deadlock. KOLO_RAGGED_SECONDS=600 [KOLO_RAGGED_SEED=n]
+// runs others for that many seconds; KOLO_RAGGED_CASE=n repeats a failed case.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::size_t tiny_slot = 64;
 #ifdef KOLO_SANITIZED
-constexpr int share = 8;  // of the cases
+constexpr int share = 8;  // the divisor of the number of cases
 #else
 constexpr int share = 1;
 #endif
 
-/// A wire that counts what happens on all of them.
+/// A transport that counts the events of all transports of its type.
 struct watched : kolo::threads::transport {
   using kolo::threads::transport::slot_transport;
   explicit watched(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
@@ -37,8 +37,8 @@ struct watched : kolo::threads::transport {
 };
 static_assert(kolo::SharedMemoryTransport<watched>);
 
-/// The ranks of one communicator, all on this thread, which lets them go on in any order. Whether they stand still does not depend on that order: what a rank
-/// may do, it may still do later, whatever the others do meanwhile. So where all come to their end once, they always do.
+/// All ranks of one communicator on this thread, which progresses them in random order. Whether they deadlock does not depend on that order: a rank that can
+/// progress can still do so later, whatever the others do meanwhile. So ranks that finish in one order finish in any order.
 template <class Wire>
 class in_turns {
  public:
@@ -51,10 +51,10 @@ class in_turns {
       for (const drawn_call& c : calls.all) one->tasks.push_back(make_task(one->comm, c));
   }
 
-  /// What is wrong; empty: nothing.
+  /// Returns what is wrong; empty if nothing.
   std::string play(bool again) {
-    std::string wrong = come_to_their_end([](one_rank& r) { r.requests.push_back(r.tasks[r.begun].start()); });
-    if (again && wrong.empty()) wrong = come_to_their_end([](one_rank& r) { r.requests[r.begun].restart(); });
+    std::string wrong = finish_all([](one_rank& r) { r.requests.push_back(r.tasks[r.begun].start()); });
+    if (again && wrong.empty()) wrong = finish_all([](one_rank& r) { r.requests[r.begun].restart(); });
     for (auto& one : ranks_)
       for (auto& t : one->tasks)
         if (wrong.empty()) wrong = t.check();
@@ -74,9 +74,9 @@ class in_turns {
   };
 
   template <class Begin>
-  std::string come_to_their_end(Begin begin) {
+  std::string finish_all(Begin begin) {
     for (auto& one : ranks_) one->begun = 0;
-    for (int in_vain = 0; in_vain < 3;) {
+    for (int idle_turns = 0; idle_turns < 3;) {
       const auto before = watched::events;
       bool some = false, all = true;
       const auto first = order_.below(ranks_.size());
@@ -89,17 +89,17 @@ class in_turns {
         all = all && r.begun == r.tasks.size() && r.open.empty();
       }
       if (all) return "";
-      in_vain = some || watched::events != before ? 0 : in_vain + 1;
+      idle_turns = some || watched::events != before ? 0 : idle_turns + 1;
     }
-    return give_up();
+    return report_deadlock();
   }
 
-  std::string give_up() {
-    std::string where = "they stand still:";
+  std::string report_deadlock() {
+    std::string where = "deadlock:";
     for (auto& one : ranks_)
       if (!one->open.empty())
         where += " " + std::to_string(one->comm.rank()) + " in " + one->tasks[one->open.front()].text + ",";
-    ranks_[0]->comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "they stand still"));
+    ranks_[0]->comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "deadlock"));
     return where;
   }
 
@@ -108,7 +108,7 @@ class in_turns {
   dice order_;
 };
 
-/// The same on threads: some ranks wait in the call, others start it and wait then.
+/// The same on threads: some ranks make blocking calls, others nonblocking ones.
 std::string on_threads(const drawn_calls& calls, dice order) {
   return on_ranks(
       calls.ranks,
@@ -144,7 +144,7 @@ std::string play(std::uint64_t seed, over how) {
              : "KOLO_RAGGED_CASE=" + std::to_string(seed) + ", " + std::to_string(calls.ranks) + " ranks: " + wrong;
 }
 
-/// A few that are always the same; or what the environment asks for.
+/// Runs `usually` fixed cases, or those that the environment requests.
 std::string play_many(over how, int usually) {
   const auto asked = [](const char* name) -> const char* { return std::getenv(name); };
   if (const char* one = asked("KOLO_RAGGED_CASE")) return play(std::strtoull(one, nullptr, 0), how);
@@ -159,7 +159,7 @@ std::string play_many(over how, int usually) {
   return wrong;
 }
 
-/// One ragged alltoall of p ranks: `quarters(from, to)` of a slot go from one to another.
+/// One ragged alltoall of p ranks: rank `from` sends `quarters(from, to)` quarters of a slot to rank `to`.
 template <class Wire, class Length>
 std::string alltoall(int p, Length quarters) {
   for (const std::size_t slot : {tiny_slot, usual_slot})
@@ -174,7 +174,7 @@ std::string alltoall(int p, Length quarters) {
 
 }  // namespace
 
-TEST_CASE("a part that a rank has for itself, or for a third one, changes nothing between two others") {
+TEST_CASE("ragged alltoall: a rank's part for itself or for a third rank does not affect two others") {
   for (const std::size_t few : {1u, 2u, 3u, 4u}) {
     if (is_sanitized && few % 2 == 0) continue;
     const auto own = [few](int from, int to) { return from + to == 0 ? 9u : from == to ? 1u : few; };
@@ -190,8 +190,12 @@ TEST_CASE("a part that a rank has for itself, or for a third one, changes nothin
   }
 }
 
-TEST_CASE("drawn calls over slots") { CHECK(play_many(over::slots, 500 / share) == ""); }
-TEST_CASE("drawn calls over messages") { CHECK(play_many(over::messages, 250 / share) == ""); }
-TEST_CASE("drawn calls on threads, some of which do not start them") {
+TEST_CASE("random calls over slots have right results and do not deadlock") {
+  CHECK(play_many(over::slots, 500 / share) == "");
+}
+TEST_CASE("random calls over messages have right results and do not deadlock") {
+  CHECK(play_many(over::messages, 250 / share) == "");
+}
+TEST_CASE("random calls on threads, blocking on some ranks and nonblocking on others, have right results") {
   CHECK(play_many(over::threads, 40 / share) == "");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads, how many of them and of what, and the book in which they write what they find wrong.
+// Ranks as threads, their numbers and transports, and a collector of what they find wrong.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -17,14 +17,14 @@
 
 namespace testing {
 
-// Under a sanitizer many ranks cost by the square of their number, and show it nothing new.
+// Under a sanitizer the time grows with the square of the number of ranks, and more ranks show nothing new.
 #ifdef KOLO_SANITIZED
 inline constexpr int rank_counts[] = {1, 2, 3, 5, 8};
 #else
 inline constexpr int rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17};
 #endif
 
-/// Every rank of a few; of many, the first, the second, one in the middle and the last.
+/// Up to 8 ranks: all. Else the first, the second, one in the middle and the last.
 inline std::vector<int> roots_of(int p) {
   if (p > 8) return {0, 1, p / 2, p - 1};
   std::vector<int> all;
@@ -32,7 +32,7 @@ inline std::vector<int> roots_of(int p) {
   return all;
 }
 
-/// Nothing, less than the ranks, as many, more, and a prime.
+/// 0, 1, about the number of ranks, and a prime.
 inline std::vector<std::size_t> counts_for(int p) {
   const auto n = static_cast<std::size_t>(p);
   std::vector<std::size_t> all{0, 1, n - 1, n, n + 1, 1009};
@@ -41,7 +41,7 @@ inline std::vector<std::size_t> counts_for(int p) {
   return all;
 }
 
-/// Any rank may write; whoever runs the ranks reads when they have ended.
+/// Any rank may write; the thread that runs the ranks reads after they have ended.
 class complaints {
  public:
   void say(const std::string& sentence) {
@@ -51,7 +51,7 @@ class complaints {
   void expect(bool condition, const std::string& sentence) {
     if (!condition) say(sentence);
   }
-  /// The first complaints; empty when there is none.
+  /// The first five sentences and the number of all; empty if there is none.
   std::string text() const { return count_ > 5 ? text_ + "... " + std::to_string(count_) + " in all" : text_; }
 
  private:
@@ -60,7 +60,7 @@ class complaints {
   int count_ = 0;
 };
 
-/// Compares bytes, so that no two zeros and no two NaNs are taken for each other.
+/// Compares bytes, so that different zeros and different NaNs are not equal.
 inline void expect_bytes(complaints& wrong, const std::string& call, int rank, const void* got, const void* wanted,
                          std::size_t n, std::size_t element_bytes) {
   if (n == 0 || std::memcmp(got, wanted, n * element_bytes) == 0) return;
@@ -80,7 +80,7 @@ void expect_same(complaints& wrong, const std::string& call, int rank, const std
   expect_bytes(wrong, call, rank, got.data(), wanted.data(), std::min(got.size(), wanted.size()), sizeof(T));
 }
 
-/// Pieces as large as they usually are, and so small that little data is cut into many.
+/// Slots of the usual size, and so small that short vectors are cut into many pieces.
 inline constexpr std::size_t usual_slot = 64 * 1024, small_slot = 128;
 
 inline kolo::threads::options impatient(std::size_t slot_bytes) {
@@ -102,7 +102,7 @@ struct over_messages {
   }
 };
 
-/// f(comm, wrong) on p ranks: what they found wrong, or what was thrown; empty when all is well.
+/// Runs f(comm, wrong) on p ranks. Returns what they found wrong, or the error thrown; empty if nothing.
 template <class Over = over_slots, class F>
 std::string on_ranks(int p, F f, std::size_t slot_bytes = usual_slot) {
   complaints wrong;

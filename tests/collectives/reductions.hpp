@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One call of each collective that combines, checked: with integers, and with maps whose order matters where it is kept.
+// One checked call of each collective that combines: with integers, and with an operator that does not commute if the algorithm keeps the order.
 #pragma once
 
 #include "collectives/elements.hpp"
@@ -7,7 +7,7 @@
 
 namespace testing {
 
-/// The ring of the front door, as a user writes it.
+/// The ring of the README, as a user writes it.
 struct my_ring {
   static constexpr auto collective = kolo::kind::allreduce;
   static constexpr int blocks(int p) { return p; }
@@ -28,7 +28,7 @@ inline constexpr bool keeps_order = [] {
   else return kolo::is_ordered<decltype(kolo::schedule_of<K>(A{}))>();
 }();
 
-#ifdef __CUDACC__  // a kernel cannot be of a lambda's type
+#ifdef __CUDACC__  // a kernel's template argument cannot be a lambda's type
 struct sum_of_ints {
   constexpr int operator()(int a, int b) const { return a + b; }
 };
@@ -43,7 +43,7 @@ std::string say(const C& comm, const char* call, std::size_t n, int root = -1) {
   return root < 0 ? s : s + " to " + std::to_string(root);
 }
 
-/// Out of place with a user's lambda, in place with our sum, in place with an operator that does not commute.
+/// Out of place with a lambda, in place with kolo::sum, in place with an operator that does not commute.
 template <class C, class A>
 void try_allreduce(C& comm, complaints& wrong, const char* name, std::size_t n, const A& algorithm) {
   const int p = comm.size(), r = comm.rank();
@@ -61,7 +61,7 @@ void try_allreduce(C& comm, complaints& wrong, const char* name, std::size_t n, 
   }
 }
 
-/// Out of place, and with `out` as this rank's block of `in`.
+/// Out of place, and in place with `out` as this rank's block of `in`.
 template <class T, class C, class Op, class F, class A>
 void try_reduce_scatter_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, const Op& op, F at,
                            const A& algorithm) {
@@ -76,7 +76,8 @@ void try_reduce_scatter_of(C& comm, complaints& wrong, const std::string& call, 
   expect_bytes(wrong, call + " in place", r, in.data() + mine.first, wanted.data(), mine.count, sizeof(T));
   for (std::size_t i = 0; i < n; ++i) {
     const T before = at(r, i);
-    if (i - mine.first >= mine.count) expect_bytes(wrong, call + " in place, beside", r, &in[i], &before, 1, sizeof(T));
+    if (i - mine.first >= mine.count)
+      expect_bytes(wrong, call + " in place, outside its block", r, &in[i], &before, 1, sizeof(T));
   }
 }
 template <class C, class A>
@@ -86,7 +87,7 @@ void try_reduce_scatter(C& comm, complaints& wrong, const char* name, std::size_
     try_reduce_scatter_of<affine>(comm, wrong, say(comm, name, n) + " in rank order", n, then{}, map_of, algorithm);
 }
 
-/// With an `out` that is empty where it does not matter, and in place at the root.
+/// Out of place with an empty `out` on the other ranks, and in place on all ranks.
 template <class T, class C, class Op, class F, class A>
 void try_reduce_of(C& comm, complaints& wrong, const std::string& call, std::size_t n, int root, const Op& op, F at,
                    const A& algorithm) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Started and planned calls: several at once, on one and on two communicators, waited for in any order or not at all.
+// Nonblocking and persistent calls: several at once, on one communicator and on two, waited for in any order or not at all.
 #include <kolo/scaled.hpp>
 
 #include <optional>
@@ -10,14 +10,14 @@
 
 using namespace testing;
 
-TEST_CASE("a started call ends when it is tested often enough, or waited for") {
+TEST_CASE("a request ends after enough tests, or after a wait") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           auto x = start_values(r, 500, 0), y = start_values(r, 500, 1);
           auto tested = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
           while (!tested.test()) std::this_thread::yield();
           expect_same(wrong, "tested", r, x, sums(p, 500, 0));
-          wrong.expect(tested.test(), "what has ended stays ended");
+          wrong.expect(tested.test(), "test stays true");
           tested.wait();
           auto waited = kolo::start_allreduce(comm, y, kolo::sum, {.timeout = std::chrono::seconds{50}});
           waited.wait();
@@ -25,7 +25,7 @@ TEST_CASE("a started call ends when it is tested often enough, or waited for") {
         }) == "");
 }
 
-TEST_CASE("a request is not started once more before it has finished") {
+TEST_CASE("restart of a request that has not finished is refused") {
   kolo::threads::run(2, [](auto& comm) {
     std::vector<int> x(100'000, 1), y = x;
     auto first = kolo::start_allreduce(comm, x, kolo::sum), second = kolo::start_allreduce(comm, y, kolo::sum);
@@ -35,13 +35,13 @@ TEST_CASE("a request is not started once more before it has finished") {
     first.restart();
     first.wait();
     if (said != "kolo: a request is started once more before it has finished") throw std::runtime_error{said};
-    if (x[0] != 4 || y[0] != 2) throw std::runtime_error{"other numbers"};
+    if (x[0] != 4 || y[0] != 2) throw std::runtime_error{"wrong sums"};
   });
 }
 
-TEST_CASE("what another call has brought to its end is all there when it is started once more") {
+TEST_CASE("a request that another call completed is finished before it restarts") {
   kolo::threads::run(2, [](auto& comm) {
-    std::vector<float> x(33, 127);  // one number more than a group: that one is copied
+    std::vector<float> x(33, 127);  // one more element than a group, so it is copied
     auto request = kolo::start_allreduce(comm, x, kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum));
     kolo::barrier(comm);
     request.restart();
@@ -51,7 +51,7 @@ TEST_CASE("what another call has brought to its end is all there when it is star
   });
 }
 
-TEST_CASE("many calls are outstanding, and are waited for from the last to the first") {
+TEST_CASE("many requests are in flight, and are waited for in reverse order") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           std::vector<std::vector<int>> x;
@@ -61,7 +61,7 @@ TEST_CASE("many calls are outstanding, and are waited for from the last to the f
           int root_value = r;
           auto last = kolo::start_broadcast(comm, std::span{&root_value, 1}, p - 1);
           last.wait();
-          wrong.expect(root_value == p - 1, "the last one");
+          wrong.expect(root_value == p - 1, "the last request");
           for (std::size_t k = x.size(); k-- > 0;) {
             requests[k].wait();
             expect_same(wrong, "one of many", r, x[k], sums(p, x[k].size(), static_cast<int>(k)));
@@ -69,7 +69,7 @@ TEST_CASE("many calls are outstanding, and are waited for from the last to the f
         }) == "");
 }
 
-TEST_CASE("a blocking call and a plan wait for what was started before them") {
+TEST_CASE("a blocking call and a plan wait for requests that were started before them") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           auto first = start_values(r, 300, 0), second = first, third = first;
@@ -86,11 +86,11 @@ TEST_CASE("a blocking call and a plan wait for what was started before them") {
         }) == "");
 }
 
-TEST_CASE("two communicators take turns") {
+TEST_CASE("requests on two communicators progress side by side") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
-          auto other = comm.split(0, -r);  // the same ranks, numbered from behind
-          wrong.expect(other.rank() == p - 1 - r, "the order of keys");
+          auto other = comm.split(0, -r);  // the same ranks in reverse order
+          wrong.expect(other.rank() == p - 1 - r, "split orders by key");
           auto a = start_values(r, 200, 0), b = start_values(other.rank(), 200, 5), c = start_values(r, 200, 9);
           auto on_a = kolo::start_allreduce(comm, a, kolo::sum, kolo::ring{});
           auto on_b = kolo::start_allreduce(other, b, kolo::sum, kolo::ring{});
@@ -102,7 +102,7 @@ TEST_CASE("two communicators take turns") {
         }) == "");
 }
 
-TEST_CASE("a request that is destroyed has been waited for, and may outlive its communicator") {
+TEST_CASE("a request's destructor waits for it, and a request may outlive its communicator") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           auto x = start_values(r, 700, 0), y = start_values(r, 70, 3);
@@ -132,7 +132,7 @@ TEST_CASE("a request that is destroyed has been waited for, and may outlive its 
         }) == "");
 }
 
-TEST_CASE("a plan runs again and again on whatever its buffers hold") {
+TEST_CASE("a plan's run uses the current contents of its buffers") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           std::vector<int> x(333), out(333);
@@ -148,7 +148,7 @@ TEST_CASE("a plan runs again and again on whatever its buffers hold") {
         }) == "");
 }
 
-TEST_CASE("some ranks wait in the call, others start it: small calls meet, whichever way a rank takes") {
+TEST_CASE("small calls match, whether a rank makes the blocking or the nonblocking one") {
   for (const int ranks : {2, 3, 5})
     CHECK(on_ranks(ranks, [](auto& comm, complaints& wrong) {
             const int p = comm.size(), r = comm.rank();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives over two wires as one: near and far, in any numbering, with the bits of one wire alone; and what happens when something goes wrong.
+// Collectives over two transports as one, near and far, with ranks in any numbering: the bits of one transport alone, and failures.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 
@@ -38,7 +38,7 @@ std::vector<float> fraction(int rank, std::size_t n) {
 
 using bits = std::vector<std::vector<float>>;
 
-/// What each rank has after an allreduce of fractions, in one of its three call_modes.
+/// Each rank's result of an allreduce of fractions, in one of three call modes.
 template <class A>
 auto sums(bits& all, const A& algorithm, std::size_t n) {
   return [&all, &algorithm, n](auto& comm) {
@@ -62,7 +62,7 @@ void same_bits(const std::vector<int>& nodes, const A& algorithm) {
 
 }  // namespace
 
-TEST_CASE("routed: what combines") {
+TEST_CASE("routed: collectives that combine") {
   everywhere([](auto& comm, complaints& wrong, std::size_t n) {
     every_allreduce(comm, wrong, n);
     every_reduce_scatter(comm, wrong, n);
@@ -70,7 +70,7 @@ TEST_CASE("routed: what combines") {
   });
 }
 
-TEST_CASE("routed: what moves") {
+TEST_CASE("routed: collectives that do not combine") {
   everywhere([](auto& comm, complaints& wrong, std::size_t n) {
     every_allgather(comm, wrong, n);
     every_alltoall(comm, wrong, n);
@@ -80,19 +80,19 @@ TEST_CASE("routed: what moves") {
   });
 }
 
-TEST_CASE("routed: the bits of one wire") {
+TEST_CASE("routed: results have the bits of one transport") {
   using three_each = kolo::two_level<kolo::circulant, kolo::ring>;
   same_bits(in_threes(6), three_each{.nodes = {.ranks_per_node = 3}});
   same_bits(in_threes(7), three_each{.nodes = {.ranks_per_node = 3}});
   same_bits({0, 1, 1, 1, 2, 2}, kolo::two_level<>{.nodes = {.sizes = {1, 3, 2}}});
   same_bits(by_turns(4), kolo::ring{});
-  for (const int p : {2, 3}) {  // and on one node the same choice, which over messages would be another
+  for (const int p : {2, 3}) {  // on one node the algorithm, too, is the near transport's; over messages it differs
     same_bits(together(p), kolo::automatic{});
     same_bits(together(p), kolo::two_shot{});
   }
 }
 
-TEST_CASE("routed: on one node the choice is that of the near wire") {
+TEST_CASE("routed: on one node the algorithm is that of the near transport") {
   const auto choice = [](auto& comm) { return kolo::explain(comm, kolo::kind::allreduce, 1 << 20).message(); };
   std::string near, both, far;
   kolo::threads::run(3, [&](auto& comm) {
@@ -109,9 +109,7 @@ TEST_CASE("routed: on one node the choice is that of the near wire") {
   CHECK(far != near);
 }
 
-TEST_CASE(
-    "routed: between nodes two levels are chosen where they are predicted to be fast, and only where ranks are "
-    "numbered node by node") {
+TEST_CASE("routed: two_level is chosen where it is predicted to be fast, if ranks are numbered node by node") {
   const auto names = [](auto& comm, kolo::kind k) {
     std::string all;
     for (const auto& c : kolo::explain(comm, k, 1 << 20).candidates) all += c.algorithm + ",";
@@ -132,7 +130,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("routed: what a schedule asks of each wire is counted") {
+TEST_CASE("routed: the workload of a schedule is counted for each transport") {
   using namespace kolo::detail::select;
   using kolo::detail::execute::erase_schedule;
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1};
@@ -144,33 +142,33 @@ TEST_CASE("routed: what a schedule asks of each wire is counted") {
   CHECK((far.hops == 4 && near.hops == 6));
   const kolo::two_level<>::allreduce levels{{.nodes = {.ranks_per_node = 3}}};
   const auto [inside, across] = workloads_on(nodes, erase_schedule(levels, 6), kolo::kind::allreduce, 600);
-  CHECK((across.bytes == 200 && across.hops == 2 && across.messages == 2));  // a third of the vector, there and back
+  CHECK((across.bytes == 200 && across.hops == 2 && across.messages == 2));  // a third of the vector, both ways
   CHECK((inside.bytes == 800 && inside.hops == 4));
 }
 
-TEST_CASE("routed: a named table says what is far, and a fit leaves two levels out where it decides, and only there") {
+TEST_CASE("routed: a named table gives the times of the far transport; a fit excludes two_level where it decides") {
   run_routed_threads(in_threes(6), [](auto& comm) {
     const auto choice = [&](std::size_t bytes) { return kolo::explain(comm, kolo::kind::allreduce, bytes).choice; };
-    if (choice(64) != "one_shot") throw std::runtime_error{"a short vector: " + choice(64)};
+    if (choice(64) != "one_shot") throw std::runtime_error{"algorithm of a short vector: " + choice(64)};
     auto slow = kolo::default_tuning::messages;
     slow.rows[0].message = 1e-3;
     kolo::use_tuning(comm, slow);
     if (choice(64) != "two_level on 1 lane" && choice(64) != "two_level")
-      throw std::runtime_error{"where a far message is dear: " + choice(64)};
+      throw std::runtime_error{"algorithm where a far message takes long: " + choice(64)};
     auto other = comm.split(0, comm.rank());
     kolo::fit(other);
     for (const auto& c : kolo::explain(other, kolo::kind::allgather, 1 << 20).candidates)
-      if (c.algorithm.starts_with("two_level")) throw std::runtime_error{"after a fit"};
+      if (c.algorithm.starts_with("two_level")) throw std::runtime_error{"two_level after a fit"};
     if (kolo::explain(other, kolo::kind::allreduce, 64).choice != choice(64))
-      throw std::runtime_error{"what a fit may not decide"};
+      throw std::runtime_error{"a fit changed a choice that keeps the rank order"};
     if (kolo::explain(other, kolo::kind::allreduce, 64, {.allowed = kolo::order::any}).choice.starts_with("two_level"))
-      throw std::runtime_error{"in any order, after a fit"};
+      throw std::runtime_error{"two_level in any order, after a fit"};
   });
 }
 
-TEST_CASE("routed: what a fit measures is begun by all ranks together, over slots as well") {
+TEST_CASE("routed: each run that a fit measures begins with a barrier, over slots too") {
   const auto barriers = [](auto& comm) {
-    std::vector<std::uint64_t> calls;  // before each run
+    std::vector<std::uint64_t> calls;  // the call number before each run
     kolo::detail::collective::probe(comm, [&] { calls.push_back(comm.engine()->sequence); });
     for (std::size_t i = 1; i < calls.size(); ++i)
       if (calls[i] != calls[i - 1] + 1) throw std::runtime_error{"a run without a barrier"};
@@ -179,7 +177,7 @@ TEST_CASE("routed: what a fit measures is begun by all ranks together, over slot
   kolo::threads::run(2, barriers);
 }
 
-TEST_CASE("routed: what was chosen outlives the communicator that chose it, and so does what goes by it") {
+TEST_CASE("routed: cached choices outlive the communicator that made them, and so do the plans that use them") {
   std::atomic<int> wrong = 0;
   run_routed_threads(in_threes(9), [&](auto& comm) {
     const auto in_two_levels = [&](std::size_t n) {
@@ -200,15 +198,15 @@ TEST_CASE("routed: what was chosen outlives the communicator that chose it, and 
     auto known = first->take_choices();
     kolo::barrier(comm);
     first.reset();
-    std::vector<std::vector<char>> other;  // what was freed is used again
+    std::vector<std::vector<char>> other;  // overwrites the freed memory
     for (std::size_t bytes = 16; bytes < 4096; bytes += 16) other.emplace_back(bytes, '\x5a');
     second.begin_with(std::move(known));
     kolo::allreduce(second, x, kolo::sum);
     planned.run();
     for (std::size_t i = 0; i < n; ++i) wrong += x[i] != 81 || y[i] != 81;
-    kolo::barrier(comm);  // who is refused breaks `second`, and nobody runs on it any more
+    kolo::barrier(comm);  // a refused call fails `second`, so all other calls on it must have ended
     try {
-      kolo::fit(second);  // not after a choice, and it was made by another one
+      kolo::fit(second);  // invalid after a choice, and the other communicator made one
       ++wrong;
     } catch (const kolo::error& e) {
       wrong += e.code() != kolo::errc::invalid_argument && e.code() != kolo::errc::peer_failed;
@@ -217,7 +215,7 @@ TEST_CASE("routed: what was chosen outlives the communicator that chose it, and 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("routed: groups keep their nodes") {
+TEST_CASE("routed: split keeps the nodes of the ranks") {
   run_routed_threads(in_threes(7), [](auto& comm) {
     auto turned = comm.split(0, -comm.rank());
     auto pairs = turned.split(turned.rank() / 2, 0);  // ranks 6 5, 4 3, 2 1, 0
@@ -235,7 +233,7 @@ TEST_CASE("routed: groups keep their nodes") {
   });
 }
 
-TEST_CASE("routed: a failure is known on both wires, and is the same") {
+TEST_CASE("routed: a failure fails both transports, with the same error") {
   for (const auto& nodes : {in_threes(4), by_turns(5)}) {
     const int last = static_cast<int>(nodes.size()) - 1;
     std::vector<std::string> ends(nodes.size()), later(nodes.size());
@@ -261,14 +259,14 @@ TEST_CASE("routed: a failure is known on both wires, and is the same") {
   }
 }
 
-TEST_CASE("routed: who does not split with its neighbours is named by its rank among all") {
+TEST_CASE("routed: a rank that does not split with its node is named by its global rank") {
   const auto said = refused_split([](auto f) {
     run_routed_threads<near_that_refuses>({0, 1, 1}, f, {.timeout = std::chrono::milliseconds{300}});
   });
   CHECK(said == "split 1 2");
 }
 
-TEST_CASE("routed: a neighbour that has left is named by its rank") {
+TEST_CASE("routed: a rank of the node that has left is named by its global rank") {
   const std::vector<int> nodes{0, 1, 1, 0};
   std::vector<std::string> ends(nodes.size());
   run_routed_threads(nodes, [&](auto& comm) {
@@ -281,7 +279,7 @@ TEST_CASE("routed: a neighbour that has left is named by its rank") {
   CHECK(ends[1] == "peer left 2");
 }
 
-TEST_CASE("routed: an exception destroys a communicator") {
+TEST_CASE("routed: an exception destroys the communicator, and the other ranks get peer_failed") {
   const auto thrown = [](int who) {
     std::vector<std::string> ends(4);
     try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Whole programs in virtual time: the right results, the seconds that the schedules' clock gives, and the same ones every time.
+// Whole programs in virtual time: right results, the time that simulate::run predicts, and the same time in each run.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 #include <kolo/kolo.hpp>
@@ -35,7 +35,7 @@ constexpr simulate::network plain{3e-6, 1e-6, 2e-6, 1e-9, 4e-10};
 constexpr simulate::network uneven_links{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 3, {1e-6, 2e-7, 1e-7, 1e-10}, 0, 0.3, 7, slow};
 constexpr simulate::network with_cards{3e-6, 1e-6, 2e-6, 1e-9, 4e-10, 4, {1e-6, 2e-7, 1e-7, 1e-10}, 2, 0.3, 7, slow};
 
-/// A collective of n bytes in all; of ones, so that every byte of a sum is the number of its ranks.
+/// A collective of n bytes in all, each 1, so that each byte of a sum is the number of ranks.
 template <class C, Schedule S>
 void call(C& comm, const S& s, std::size_t n) {
   const auto p = static_cast<std::size_t>(comm.size());
@@ -54,7 +54,7 @@ void call(C& comm, const S& s, std::size_t n) {
   if constexpr (k == kind::barrier) barrier(comm, s);
 }
 
-/// What ranks say, or throw.
+/// How f ended on each rank: "fine", or the error.
 template <class F>
 std::vector<std::string> said(int p, F f, const virtual_time::options& o = {}) {
   std::vector<std::string> all(static_cast<std::size_t>(p));
@@ -72,7 +72,7 @@ std::vector<std::string> said(int p, F f, const virtual_time::options& o = {}) {
           }
         },
         o);
-  } catch (const std::exception&) {  // the ranks have said it
+  } catch (const std::exception&) {  // `all` has it already
   }
   return all;
 }
@@ -98,7 +98,7 @@ void check_seconds(const char* name, const S& s, int p, bool any_length) {
 }
 }  // namespace
 
-TEST_CASE("simulated: every collective takes the seconds that the clock of schedules gives") {
+TEST_CASE("simulated: each collective takes the time that simulate::run predicts for its schedule") {
   for_each_schedule([]<class S>(const char* name, const S& s) {
     if (kolo::detail::schedule::root_of(s) != 0) return;
     for (const int p : some_sizes)
@@ -106,7 +106,7 @@ TEST_CASE("simulated: every collective takes the seconds that the clock of sched
   });
 }
 
-TEST_CASE("simulated: hundreds of ranks") {
+TEST_CASE("simulated: hundreds of ranks have right results and repeatable times") {
   constexpr int p = is_sanitized ? 100 : 300;
   const auto once = [](const simulate::network& on) {
     int wrong = 0;
@@ -140,7 +140,7 @@ struct sgd {
 };
 }  // namespace
 
-TEST_CASE("simulated: a training loop whose time is what its ranks compute and what they exchange") {
+TEST_CASE("simulated: a training loop takes the time of its computation and its exchanges") {
   constexpr int p = is_sanitized ? 32 : 128, steps = 5;
   const auto train = [](const simulate::network& on) {
     std::vector<float> last(p);
@@ -149,7 +149,7 @@ TEST_CASE("simulated: a training loop whose time is what its ranks compute and w
       const std::vector<parameter> all{{w, gw}};
       distributed_optimizer optimizer{comm, sgd{0.5f}, all, ring{}};
       for (int i = 0; i < steps; ++i) {
-        for (auto& g : gw) g = w[0] - static_cast<float>(comm.rank() % 2);  // the best is 1/2
+        for (auto& g : gw) g = w[0] - static_cast<float>(comm.rank() % 2);  // the optimum is 1/2
         comm.transport().compute(1e-3);
         optimizer.step();
       }
@@ -159,15 +159,15 @@ TEST_CASE("simulated: a training loop whose time is what its ranks compute and w
     return t.seconds;
   };
   const double exchange = simulate::run(ring::allreduce{}, p, 4096, plain);
-  CHECK(train(plain) == Approx(steps * (1e-3 + exchange)).epsilon(0.005));  // agreeing about the buckets takes a little
+  CHECK(train(plain) == Approx(steps * (1e-3 + exchange)).epsilon(0.005));  // agreeing on the buckets takes a little
   const simulate::straggler one[] = {{p - 1, 2}};
   auto with_one = plain;
   with_one.stragglers = one;
-  CHECK(train(with_one) > steps * (2e-3 + exchange));  // all wait for it, and it takes longer to send
+  CHECK(train(with_one) > steps * (2e-3 + exchange));  // all wait for the straggler, which also sends more slowly
   CHECK(train(with_one) < steps * (2e-3 + 2 * exchange));
 }
 
-TEST_CASE("simulated: computing and communicating overlap where a rank starts, computes and waits") {
+TEST_CASE("simulated: computation overlaps communication if a rank starts, computes and waits") {
   const double one = simulate::run(one_shot::broadcast{}, 4, 100'000, plain), work = 10 * one;
   const auto seconds = [&](bool overlapped) {
     return virtual_time::run(4, plain,
@@ -182,10 +182,10 @@ TEST_CASE("simulated: computing and communicating overlap where a rank starts, c
         .seconds;
   };
   CHECK(seconds(false) == Approx(work + one));
-  CHECK(seconds(true) < work + 6e-6);  // three messages are sent, and one look costs an overhead
+  CHECK(seconds(true) < work + 6e-6);  // three messages are sent, and a test costs an overhead
 }
 
-TEST_CASE("simulated: who asks again and again gets there, little later than who waits") {
+TEST_CASE("simulated: testing until the end takes little longer than waiting") {
   constexpr std::size_t n = is_sanitized ? 3'000'000 : 30'000'000;
   const double one = simulate::run(ring::allreduce{}, 3, n, plain);
   const auto t = virtual_time::run(3, plain, [&](auto& comm) {
@@ -198,15 +198,15 @@ TEST_CASE("simulated: who asks again and again gets there, little later than who
   CHECK(t.seconds < 1.5 * one);
 }
 
-TEST_CASE("simulated: a test sees what has come while its rank computed") {
+TEST_CASE("simulated: a test sees a message that arrived while its rank computed") {
   virtual_time::run(2, plain, [&](auto& comm) {
     bytes x(1000, 1);
     auto request = start_broadcast(comm, x, 0, binomial{});
     if (comm.rank() == 1) {
-      comm.transport().compute(4.5e-6);  // it is in after 1 + 3 + 1 microseconds
+      comm.transport().compute(4.5e-6);  // the message arrives after 1 + 3 + 1 microseconds
       const bool early = request.test();
       comm.transport().compute(5e-6);
-      if (early || !request.test()) throw std::runtime_error{"not at its time"};
+      if (early || !request.test()) throw std::runtime_error{"the message arrived too early or too late"};
     }
   });
 }
@@ -228,7 +228,7 @@ TEST_CASE("simulated: nodes, and communicators of their ranks") {
   CHECK(all[9] == "1 2 2 3 1 2 1 ");
 }
 
-TEST_CASE("simulated: nobody can go on") {
+TEST_CASE("simulated: a deadlock is a timeout that names which rank waits for which") {
   const auto all = said(3, [](auto& comm) {
     int x = 0;
     const std::span one{&x, 1};
@@ -242,7 +242,7 @@ TEST_CASE("simulated: nobody can go on") {
   CHECK(all == std::vector<std::string>(3, text));
 }
 
-TEST_CASE("simulated: ranks that fail, leave, come late, or do something else") {
+TEST_CASE("simulated: ranks that fail, leave, are late or make another call") {
   const auto fails = said(3, [](auto& comm) {
     if (comm.rank() == 1) throw error{errc::system, "no disk"};
     barrier(comm);
@@ -276,7 +276,7 @@ TEST_CASE("simulated: ranks that fail, leave, come late, or do something else") 
   CHECK(splits[0].find("no rank can go on: rank 0 waits for rank 1, rank 1 waits for rank 0") != std::string::npos);
 }
 
-TEST_CASE("simulated: what cannot be run is refused") {
+TEST_CASE("simulated: invalid arguments are refused") {
   CHECK_THROWS_AS(virtual_time::run(0, plain, [](auto&) {}), error);
   simulate::network n = plain;
   n.latency = -1;
@@ -285,7 +285,7 @@ TEST_CASE("simulated: what cannot be run is refused") {
         "invalid argument: kolo: compute takes seconds, from 0 on");
 }
 
-TEST_CASE("a fit measures the described network, and gives the same table in every run") {
+TEST_CASE("simulated: a fit measures the described network, and gives the same table in each run") {
   std::vector<double> tables[2];
   for (auto& table : tables)
     virtual_time::run(4, plain, [&](auto& comm) {
@@ -295,7 +295,7 @@ TEST_CASE("a fit measures the described network, and gives the same table in eve
   CHECK(tables[0] == tables[1]);
 }
 
-TEST_CASE("the automatic choice goes by the described network, and takes the time that it was predicted to take") {
+TEST_CASE("simulated: the automatic choice fits the described network, and takes about the predicted time") {
   for (const int p : {2, 8, 12, 64})
     for (const std::size_t n : {2u, 4096u, 1u << 20}) {
       if (is_sanitized && static_cast<std::size_t>(p) * n > 1u << 22) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Small calls of the same types that differ in one number, made by turns and again: each has its own answer, whatever was made before.
+// Small calls of the same types that differ in one number, made alternately and repeatedly: each has its own result, whatever the cache holds.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -20,7 +20,7 @@ bool small_calls_again(C& comm) {
       kolo::broadcast(comm, x, root);
       is_right = is_right && x == std::vector<int>(2, 10 * root + again);
     }
-    for (std::size_t n = 1; n <= 80; ++n) {  // more than are remembered
+    for (std::size_t n = 1; n <= 80; ++n) {  // more than the cache holds
       std::vector<int> x(n, r + again);
       kolo::allreduce(comm, x, kolo::sum);
       is_right = is_right && x == std::vector<int>(n, p * (p - 1) / 2 + p * again);
@@ -29,14 +29,14 @@ bool small_calls_again(C& comm) {
       const std::vector<int> mine(ranks, r + again);
       const std::vector<std::size_t> one_each(ranks, 1);
       kolo::alltoall(comm, none, none);
-      kolo::alltoall(comm, mine, all, one_each, one_each);  // no number of elements is all ranks', as a moment before
+      kolo::alltoall(comm, mine, all, one_each, one_each);  // its key has 0 elements, as that of the call before
       for (std::size_t q = 0; q < ranks; ++q) is_right = is_right && all[q] == static_cast<int>(q) + again;
     }
   }
   return is_right;
 }
 
-/// What ranks with long slots have chosen, in the hands of ranks with short ones.
+/// Ranks with short slots use the choices that ranks with long slots made.
 inline bool small_calls_with_other_slots() {
   std::vector<kolo::threads::communicator::choices> known(2);
   bool is_right[2] = {true, true};

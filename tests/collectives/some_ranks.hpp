@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls on a few numbers of ranks, over slots and over messages; what they start from, and their sums.
+// Calls on several numbers of ranks, over slots and over messages; their start values and sums.
 #pragma once
 
 #include "collectives/elements.hpp"

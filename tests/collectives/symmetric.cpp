@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Wherever a tensor lies - in memory that peers address, in ordinary memory, in pieces of either - a collective gives the same bits.
+// A collective gives the same bits wherever a tensor lies: in memory that peers address, in ordinary memory, in pieces of either.
 #include <array>
 #include <bit>
 
@@ -14,7 +14,7 @@ using namespace testing;
 namespace {
 
 #ifdef KOLO_SANITIZED
-// Still several pieces a block; every access takes many times as long.
+// Each access takes many times as long. A block still has several pieces.
 constexpr std::size_t shrink = 6, shrink_most = 32;
 constexpr int fewer = 3;
 #else
@@ -25,7 +25,7 @@ constexpr int fewer = 1;
 enum kind { ordinary, symmetric, heap, pieces, kinds };
 constexpr const char* kind_names[] = {"ordinary", "symmetric", "heap", "pieces"};
 
-/// Room for one tensor in memory of each kind. What lies around the tensor must stay as it is.
+/// Buffers for one tensor in memory of each kind. The memory around the tensor must not change.
 class room {
  public:
   template <class C>
@@ -36,7 +36,7 @@ class room {
     for (auto& piece : pieces_) piece = shared(most / 2 + 2 * margin, 0.0f, heap_.get_allocator());
   }
 
-  /// n elements of that kind, as one run or several; what is there and around it is `background`.
+  /// Makes n elements of that kind, as one run or several; they and the memory around them are `background`.
   std::vector<std::span<float>>& lay_out(kind k, std::size_t n) {
     runs_.clear(), guarded_.clear();
     if (k == ordinary) add(ordinary_.data(), n);
@@ -81,27 +81,27 @@ class room {
   std::vector<std::span<float>> runs_, guarded_;
 };
 
-/// Calls f with the tensor as a view: a span, or a bucket where it is in pieces.
+/// Calls f with the tensor as a view: a span, or a bucket if it is in pieces.
 template <class F>
 void with_view(std::vector<std::span<float>>& runs, F f) {
   if (runs.size() == 1) return f(runs[0]);
   f(kolo::bucket{std::span{runs}});
 }
 
-/// A wire of threads that counts how often it is asked how peers address memory.
-struct counts_questions : kolo::threads::transport {
+/// A transport of threads that counts the calls of make_remote_ref.
+struct counts_references : kolo::threads::transport {
   using Base = kolo::threads::transport;
   using Base::Base;
-  explicit counts_questions(Base&& made) : Base{std::move(made)} {}
-  counts_questions split(int color, int key) { return counts_questions{Base::split(color, key)}; }
+  explicit counts_references(Base&& made) : Base{std::move(made)} {}
+  counts_references split(int color, int key) { return counts_references{Base::split(color, key)}; }
   kolo::remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) {
-    ++questions;
+    ++references;
     return Base::make_remote_ref(data, bytes);
   }
-  int questions = 0;
+  int references = 0;
 };
 
-/// What a rank has at i: whole numbers, whose sums are exact, or anything.
+/// What a rank holds at i: an integer, whose sums are exact, or any float.
 float value(bool whole, int rank, std::size_t i) {
   if (whole) return static_cast<float>(number(rank, i));
   std::uint64_t x = (i + 1) * 0x9e3779b97f4a7c15 + static_cast<std::uint64_t>(rank) * 0xd1b54a32d192ed03;
@@ -112,7 +112,7 @@ std::vector<float> values_of(bool whole, int rank, std::size_t n) {
   return filled<float>(n, [&](std::size_t i) { return value(whole, rank, i); });
 }
 
-/// One collective: what it is called, how much goes in and comes out, how it is called, and what comes out of whole numbers.
+/// One collective: its name, input and output lengths, call, and expected result for integers.
 template <class Call, class Wanted>
 struct subject {
   const char* name;
@@ -124,14 +124,14 @@ struct subject {
 template <class... X>
 subject(X...) -> subject<std::tuple_element_t<4, std::tuple<X...>>, std::tuple_element_t<5, std::tuple<X...>>>;
 
-/// The same call with input and output in memory of several kinds, most of which differ between ranks.
+/// Makes the same call with input and output in memory of several kinds, most of which differ between ranks.
 template <class C>
 class bench_of_kinds {
  public:
   bench_of_kinds(C& comm, complaints& wrong, std::size_t most)
       : comm_{comm}, wrong_{wrong}, in_{comm, most}, out_{comm, most} {}
 
-  /// Every stride-th of 64 combinations of kinds, most of which differ between ranks; of them fewer under a sanitizer.
+  /// Tries every stride-th of 64 combinations of kinds; fewer under a sanitizer.
   template <class Subject>
   void run(const Subject& s, int stride) {
     for (const bool whole : {true, false}) {
@@ -161,9 +161,9 @@ class bench_of_kinds {
     auto& operand = s.in_place ? result : in_.lay_out(in, s.in);
     (s.in_place ? out_ : in_).write(mine);
     with_view(operand, [&](auto from) { with_view(result, [&](auto to) { s.call(from, to); }); });
-    wrong_.expect(out_.is_intact_around(), said(s, in, out) + ": it writes beside its result");
+    wrong_.expect(out_.is_intact_around(), said(s, in, out) + ": the memory around the result changed");
     if (!s.in_place)
-      wrong_.expect(in_.is_intact_around() && in_.read() == mine, said(s, in, out) + ": it writes to its input");
+      wrong_.expect(in_.is_intact_around() && in_.read() == mine, said(s, in, out) + ": the input changed");
     return out_.read();
   }
 
@@ -213,7 +213,7 @@ void try_allgather(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride)
   bench.run(subject{"allgather", false, n, n * p, call, parts}, stride);
 }
 
-/// n elements are one block of what is exchanged: all calls whose blocks are that long.
+/// Calls whose blocks have n elements.
 template <class C>
 void try_all(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
   const auto p = static_cast<std::size_t>(comm.size());
@@ -227,7 +227,7 @@ void try_all(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
   try_allgather(comm, bench, n, stride);
 }
 
-/// f(comm, wrong) on p processes and on p threads: what they found wrong. ThreadSanitizer sees nothing between processes.
+/// Runs f(comm, wrong) on p threads and on p processes. Returns what they found wrong. ThreadSanitizer does not see accesses of other processes.
 template <class F>
 std::string on_both(int p, F f) {
   const auto rank = [&](auto& comm) {
@@ -245,7 +245,7 @@ std::string on_both(int p, F f) {
 
 }  // namespace
 
-TEST_CASE("blocks that are just too short to be referred to, just long enough, and longer than a piece") {
+TEST_CASE("blocks just too short for a reference, just long enough, and longer than a piece") {
   const int p = GENERATE(2, 3, 4);
   CHECK(on_both(p, [](auto& comm, complaints& wrong) {
           bench_of_kinds bench{comm, wrong, 16'385 * static_cast<std::size_t>(comm.size()) + 1};
@@ -253,7 +253,7 @@ TEST_CASE("blocks that are just too short to be referred to, just long enough, a
         }) == "");
 }
 
-TEST_CASE("on a board's line, in its blocks, and, where they do not hold it, by reference") {
+TEST_CASE("broadcast and allgather through a board's line, through its blocks, and by reference") {
   const int p = GENERATE(2, 4, 5, 7);
   CHECK(on_both(p, [](auto& comm, complaints& wrong) {
           bench_of_kinds bench{comm, wrong, 70'001 * static_cast<std::size_t>(comm.size())};
@@ -263,7 +263,7 @@ TEST_CASE("on a board's line, in its blocks, and, where they do not hold it, by 
         }) == "");
 }
 
-TEST_CASE("a few mebibytes") {
+TEST_CASE("tensors of a few mebibytes") {
   const int p = GENERATE(2, 3, 4);
   CHECK(on_both(p, [](auto& comm, complaints& wrong) {
           const std::size_t n = 250'007 / shrink;
@@ -272,7 +272,7 @@ TEST_CASE("a few mebibytes") {
         }) == "");
 }
 
-TEST_CASE("who has nothing for the others does not leave the board alone, however short the slots are") {
+TEST_CASE("allgather: a rank with an empty part takes part on the board, however short the slots are") {
   const std::size_t slot_bytes = GENERATE(4u, 15u, 16u);
   CHECK(kolo::shm::launch(5,
                           [](auto& comm) {
@@ -288,7 +288,7 @@ TEST_CASE("who has nothing for the others does not leave the board alone, howeve
                           {.timeout = std::chrono::seconds{10}, .slot_bytes = slot_bytes}) == 0);
 }
 
-TEST_CASE("more than caches hold") {
+TEST_CASE("tensors larger than the caches") {
   CHECK(on_both(2, [](auto& comm, complaints& wrong) {
           const std::size_t n = 2'500'003 / shrink_most;
           bench_of_kinds bench{comm, wrong, n};
@@ -297,8 +297,7 @@ TEST_CASE("more than caches hold") {
         }) == "");
 }
 
-TEST_CASE(
-    "slots that are no longer than a line hold no reference, and pieces that are referred to are right all the same") {
+TEST_CASE("slots no longer than a line hold no reference, and results by reference are right") {
   for (const std::size_t slot_bytes : {4u, 16u, 64u, 96u, 97u}) {
     const auto said = on_threads(3,
                                  [](auto& comm) {
@@ -317,14 +316,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("tensors that come and go, each rank's in its own order, are found where they are now") {
+TEST_CASE("tensors that are allocated and freed in a different order on each rank are found at their current address") {
   CHECK(on_both(3, [](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           std::vector<std::vector<int, kolo::shm::allocator<int>>> others;
           for (std::size_t step = 0; step < 200; ++step) {
             if ((step / 70 + static_cast<std::size_t>(r)) % 3 == 0)
               others.emplace_back(1000 * (step % 50), -1, kolo::shm::allocator<int>{comm});
-            else others.clear();  // and with the last of them its region
+            else others.clear();  // and the region of the last of them is freed
             const std::size_t n = 20'000 + 997 * (step % 20);
             std::vector<int, kolo::shm::allocator<int>> x(n, kolo::shm::allocator<int>{comm});
             for (std::size_t i = 0; i < n; ++i) x[i] = int_of(r, i + step);
@@ -337,14 +336,14 @@ TEST_CASE("tensors that come and go, each rank's in its own order, are found whe
         }) == "");
 }
 
-TEST_CASE("how peers address memory is asked once for each peer and run") {
+TEST_CASE("make_remote_ref is called once for each peer and run") {
   const auto most = on_threads(3, [](auto& host) {
-    kolo::communicator<counts_questions> comm{counts_questions{host.transport().split(0, host.rank())}};
+    kolo::communicator<counts_references> comm{counts_references{host.transport().split(0, host.rank())}};
     std::vector<int> x(300'000, comm.rank()), first(100'000, 1), second(200'000, 1);
     const auto asked = [&](auto call) {
-      const int before = comm.transport().questions;
+      const int before = comm.transport().references;
       call();
-      return std::to_string(comm.transport().questions - before) + ' ';
+      return std::to_string(comm.transport().references - before) + ' ';
     };
     std::vector<std::span<int>> parts{first, second};
     std::string said = asked([&] { kolo::allreduce(comm, x, kolo::sum, kolo::two_shot{}); });
@@ -354,6 +353,6 @@ TEST_CASE("how peers address memory is asked once for each peer and run") {
     const bool good = std::all_of(x.begin(), x.end(), is(1)) && std::all_of(first.begin(), first.end(), is(1));
     return (good ? "" : "wrong ") + said;
   });
-  // to each of two peers: a block and its answer; a part; and, from the root, the bucket's two runs
+  // for each of two peers: a block and its result; a part; and, on the root, the bucket's two runs
   CHECK(most == std::vector<std::string>{"4 2 4 ", "4 2 0 ", "4 2 0 "});
 }

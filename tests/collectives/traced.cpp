@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The trace says what was sent, received and waited for, all of it and in the right rounds; as JSON it is well-formed, and slices of a track never overlap.
+// The trace has everything that was sent, received and waited for, in the right rounds; its JSON is well-formed, and slices of a track do not overlap.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/schedule/cost.hpp>
 #include <kolo/simulate/simulated.hpp>
@@ -39,7 +39,7 @@ std::vector<std::string> on_traced(int p, F f) {
                     {.timeout = 20s, .slot_bytes = 4096});
 }
 
-/// The merged trace of a few calls, the same on all ranks.
+/// The merged trace of five calls, the same on all ranks.
 template <class T>
 json trace_of(int p) {
   const auto said = on_traced<T>(p, [](auto& comm) {
@@ -55,7 +55,7 @@ json trace_of(int p) {
   return json::parse(said[0]);
 }
 
-/// No slice begins before the one before it on its track has ended; every asynchronous event begins and ends once.
+/// No slice begins before the previous one on its track has ended; each asynchronous event begins and ends once.
 void expect_order(const json& events) {
   std::map<std::pair<int, int>, double> ended;
   std::map<std::string, int> open;
@@ -76,7 +76,7 @@ void expect_order(const json& events) {
   CHECK(wrong == 0);
 }
 
-/// What each rank says it sent, the peer says it received.
+/// For each pair and operation, what one rank sent, the other received.
 void expect_all(const json& events, int p, int calls = 5) {
   std::map<std::tuple<int, int, int>, std::int64_t> bytes;  // from, to, operation
   for (const json& e : events) {
@@ -100,7 +100,7 @@ int count(const json& events, const char* ph, int pid, const std::string& name) 
 
 }  // namespace
 
-TEST_CASE("the merged trace of all ranks is complete and in order") {
+TEST_CASE("the merged trace of all ranks is complete and ordered") {
   for (const int p : {2, 3, 4}) {
     for (const json& all : {trace_of<over_slots_wire>(p), trace_of<over_messages_wire>(p)}) {
       const json& events = all.at("traceEvents");
@@ -113,7 +113,7 @@ TEST_CASE("the merged trace of all ranks is complete and in order") {
   }
 }
 
-TEST_CASE("what is between two ranks is a slice of its own, whatever number it has") {
+TEST_CASE("a pair operation has a slice of its own, even if a collective has the same number") {
   const auto pairs_of = [](auto& comm) {
     kolo::watch(comm);
     std::vector<int> x(3000);
@@ -131,7 +131,7 @@ TEST_CASE("what is between two ranks is a slice of its own, whatever number it h
   CHECK(on_traced<over_messages_wire>(3, pairs_of) == slices);
 }
 
-TEST_CASE("messages are in their rounds, with their bytes") {
+TEST_CASE("messages have the right rounds and bytes") {
   for (const int p : {3, 4}) {
     const auto said = on_traced<over_messages_wire>(p, [](auto& comm) -> std::string {
       kolo::watch(comm);
@@ -141,38 +141,39 @@ TEST_CASE("messages are in their rounds, with their bytes") {
       std::map<int, int> in_round;
       std::uint64_t sent = 0;
       for (std::size_t i = 0; i < log.size(); ++i) {
-        if (log[i].end < log[i].begin) return "what has ended has ended after its begin";
+        if (log[i].end < log[i].begin) return "an event ends before it begins";
         if (log[i].kind != kolo::trace_event::what::waited) ++in_round[log[i].round];
         if (log[i].kind == kolo::trace_event::what::sent) sent += log[i].bytes;
       }
       const bool are_two = std::all_of(in_round.begin(), in_round.end(), [](auto round) { return round.second == 2; });
       if (!are_two || static_cast<int>(in_round.size()) != ring.rounds(comm.size()))
-        return "one message each way in each round";
+        return "not one message each way in each round";
       return sent == kolo::cost_of(ring, comm.rank(), comm.size(), 240).sent ? ""
-                                                                             : "as many bytes as the schedule costs";
+                                                                             : "not as many bytes as cost_of predicts";
     });
     CHECK(said == all_say(p, ""));
   }
 }
 
-TEST_CASE("the log is a ring: the last events stay, and it says how many it forgot") {
+TEST_CASE("the log keeps the newest events, and the trace says that older ones are missing") {
   const auto said = on_traced<over_slots_wire>(3, [](auto& comm) -> std::string {
     auto& log = comm.transport().log();
     log = kolo::trace_log{10};
     for (int k = 0; k < 20; ++k) any_call(comm, kolo::ring::allreduce{}, 3000);
-    if (log.size() != 10 || log.forgotten() < 20 * 8 - 10 || log[9].sequence != 20) return "the last ten";
+    if (log.size() != 10 || log.forgotten() < 20 * 8 - 10 || log[9].sequence != 20)
+      return "the log is not the last ten events";
     const auto events = json::parse(kolo::chrome_trace(log, comm.rank())).at("traceEvents");
     const bool is_said =
         std::any_of(events.begin(), events.end(), [](const json& e) { return e.at("name") == "process_labels"; });
     log.forget();
-    return is_said && log.size() == 0 ? "" : "what is forgotten is said";
+    return is_said && log.size() == 0 ? "" : "no label says that events are missing";
   });
   CHECK(said == all_say(3, ""));
   for (const char* other : {"[]", "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n]}\n"})
     CHECK_THROWS_AS(kolo::merge_chrome_traces({other}), kolo::error);
 }
 
-TEST_CASE("what is under way when the log forgets ends no later event") {
+TEST_CASE("an event in flight when the log is cleared does not end a later one") {
   const auto said = on_traced<over_messages_wire>(2, [](auto& comm) -> std::string {
     auto& wire = comm.transport();
     auto& log = wire.log();
@@ -181,7 +182,7 @@ TEST_CASE("what is under way when the log forgets ends no later event") {
     auto first = wire.receive(other, &in[0], 1, 1);
     log.forget();
     auto second = wire.receive(other, &in[1], 1, 2);
-    if (log.size() != 1 || log.newest() != &log[0]) return "the log has what came after";
+    if (log.size() != 1 || log.newest() != &log[0]) return "the log is not the later event";
     auto sent = wire.send(other, &out[0], 1, 1);
     while (!wire.done(first)) {
     }
@@ -189,12 +190,12 @@ TEST_CASE("what is under way when the log forgets ends no later event") {
     auto also = wire.send(other, &out[1], 1, 2);
     while (!wire.done(second) || !wire.done(sent) || !wire.done(also)) {
     }
-    return is_open && log[0].end != kolo::no_time ? "" : "an event ends when what it is of has ended";
+    return is_open && log[0].end != kolo::no_time ? "" : "an event does not end with its own message";
   });
   CHECK(said == all_say(2, ""));
 }
 
-TEST_CASE("the laws hold under the trace") {
+TEST_CASE("the transport laws hold under the trace") {
   const auto under = [](auto law) { return [law](auto& comm) { return law(comm.transport()); }; };
   CHECK(on_traced<over_slots_wire>(3, under(laws::pieces_arrive_in_order)) == all_say(3, ""));
   CHECK(on_traced<over_slots_wire>(3, under(laws::exchanges_need_no_release)) == all_say(3, ""));
@@ -207,13 +208,13 @@ TEST_CASE("the laws hold under the trace") {
 
 namespace {
 
-/// When the clock of the second host began, and how far the other two hosts' are from it, in seconds.
+/// The time at which the third host's clock began, and by how much those of the other two hosts differ from it, in seconds.
 struct clocks {
   double begin, apart;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 } of_hosts{};
 
-/// Ranks on hosts of two whose clocks differ.
+/// The transport of ranks on hosts of two ranks whose clocks differ.
 template <class Wire>
 struct skewed : Wire {
   using Wire::Wire;
@@ -239,7 +240,7 @@ std::vector<std::string> on_hosts(F f) {
 template <class Wire>
 void expect_one_clock(clocks all_hosts) {
   of_hosts = all_hosts;
-  // A double of so many seconds has steps of its own; each of three readings may be off by half of one.
+  // A double near `most` has a resolution of `step`; each of three readings may be off by half of it.
   const double most = std::abs(all_hosts.begin) + all_hosts.apart + 1800;
   const auto step = static_cast<std::int64_t>(2e9 * (std::nextafter(most, 1e300) - most)) + 1;
   const auto offsets = on_hosts<Wire>([&](auto& comm) -> std::string {
@@ -272,12 +273,12 @@ void expect_one_clock(clocks all_hosts) {
     first = std::min(first, at), last = std::max(last, at + e.value("dur", 0.0));
   }
   CHECK(labelled == 3);
-  CHECK(last - first < 1800e6);  // by their own clocks two hours lie between them, or centuries
+  CHECK(last - first < 1800e6);  // by their own clocks they are hours or centuries apart
 }
 
 }  // namespace
 
-TEST_CASE("the clocks of several hosts are aligned, within the error that is said") {
+TEST_CASE("the clocks of several hosts are aligned, within the reported error") {
   const double hour = 3600, age = 4.6e9;  // about 2^62 ns
   for (const clocks& c : {clocks{-hour, hour}, clocks{0, hour}, clocks{age, hour}, clocks{0, age}, clocks{hour, 0}}) {
     INFO("the clocks begin at " << c.begin << " s, and are " << c.apart << " s apart");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trees, pipelines and doubling scans move and combine real elements rightly, and a barrier of any radix keeps everybody back.
+// Trees, pipelines and doubling scans have right results, and a barrier of any radix waits for all ranks.
 #include "collectives/movements.hpp"
 #include "collectives/reductions.hpp"
 #include "support/catch.hpp"
@@ -15,12 +15,12 @@ using namespace testing;
 namespace {
 
 #ifdef KOLO_SANITIZED
-constexpr std::size_t many = 20'003;  // every access takes many times as long, and a piece is a hundred bytes
+constexpr std::size_t many = 20'003;  // each access takes many times as long, and a piece is a hundred bytes
 #else
 constexpr std::size_t many = 100'003;
 #endif
 
-/// In as many segments as there usually are, in one, and in an odd number of them.
+/// With the default number of segments, with one, and with an odd number.
 template <class C>
 void every_tree(C& comm, complaints& wrong, std::size_t n) {
   for (const int segments : {16, 1, 3}) {
@@ -40,24 +40,22 @@ void for_every_size(std::size_t slot_bytes, F each) {
 
 }  // namespace
 
-TEST_CASE(
-    "trees and pipelines broadcast and reduce: to every root, in rank order where they say so, for every kind of "
-    "count") {
+TEST_CASE("trees and pipelines: each kind of count, with each root, in rank order where the schedule keeps it") {
   for_every_size<over_slots>(usual_slot, [](auto& comm, complaints& wrong) {
     for (const auto n : counts_for(comm.size())) every_tree(comm, wrong, n);
   });
 }
 
-TEST_CASE("trees and pipelines cut what does not fit into a slot") {
+TEST_CASE("trees and pipelines: vectors longer than a slot are cut") {
   for_every_size<over_slots>(small_slot, [](auto& comm, complaints& wrong) { every_tree(comm, wrong, 211); });
   CHECK(on_ranks(6, [](auto& comm, complaints& wrong) { every_tree(comm, wrong, many); }) == "");
 }
 
-TEST_CASE("trees and pipelines run over messages") {
+TEST_CASE("trees and pipelines: over messages") {
   for_every_size<over_messages>(usual_slot, [](auto& comm, complaints& wrong) { every_tree(comm, wrong, 101); });
 }
 
-TEST_CASE("an average divides once, whichever tree its segment takes, and all ranks have the same bits") {
+TEST_CASE("double_tree: an average divides once in either tree, and all ranks have the same bits") {
   for (const int p : {2, 3, 6, 8})
     CHECK(on_ranks(p, [p](auto& comm, complaints& wrong) {
             const auto r = static_cast<std::size_t>(comm.rank()), n = std::size_t{100};
@@ -72,7 +70,7 @@ TEST_CASE("an average divides once, whichever tree its segment takes, and all ra
           }) == "");
 }
 
-TEST_CASE("doubling scans give every rank the combination of those before it, in rank order") {
+TEST_CASE("recursive_doubling: scans give each rank the combination of the ranks before it, in rank order") {
   const auto each = [](auto& comm, complaints& wrong) {
     for (const auto n : counts_for(comm.size())) try_scans(comm, wrong, "doubling scan", n, kolo::recursive_doubling{});
   };
@@ -81,7 +79,7 @@ TEST_CASE("doubling scans give every rank the combination of those before it, in
   for_every_size<over_messages>(usual_slot, each);
 }
 
-TEST_CASE("nobody leaves a barrier before all have come, whatever the radix") {
+TEST_CASE("dissemination: no rank leaves a barrier of any radix before all have entered it") {
   for (const int p : rank_counts)
     for (const int radix : {2, 3, 4, 5}) {
       std::atomic<int> come[5]{};
@@ -89,7 +87,7 @@ TEST_CASE("nobody leaves a barrier before all have come, whatever the radix") {
         for (auto& number : come) {
           ++number;
           kolo::barrier(comm, kolo::dissemination{.radix = radix});
-          wrong.expect(number == p, "barrier of radix " + std::to_string(radix) + ": somebody left too early");
+          wrong.expect(number == p, "barrier of radix " + std::to_string(radix) + ": a rank left too early");
         }
       };
       CHECK(on_ranks<over_slots>(p, each) == "");

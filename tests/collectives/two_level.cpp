@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two levels move and combine real elements rightly, on one lane and on several, on nodes of one size and of many, from and to every root.
+// two_level on one lane and on several, on nodes of equal and of different sizes, with each root.
 #include "collectives/movements.hpp"
 #include "collectives/reductions.hpp"
 #include "support/catch.hpp"
@@ -23,7 +23,7 @@ void every_kind(C& comm, complaints& wrong, std::size_t n, Family family) {
   }
 }
 
-/// Nodes as they come, of 3 and a smaller one, and of given sizes; by families that keep the order, too.
+/// Nodes of the transport, nodes of 3 and a smaller one, and nodes of given sizes; also with families that keep the order.
 template <class C>
 void on_all_nodes(C& comm, complaints& wrong, std::size_t n) {
   every_kind(comm, wrong, n, kolo::two_level<>{});
@@ -38,7 +38,7 @@ void on_all_nodes(C& comm, complaints& wrong, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("two levels, through slots") {
+TEST_CASE("two_level: over slots") {
   for (const int p : {2, 3, 5, 8, 9})
     CHECK(on_ranks(
               p,
@@ -48,7 +48,7 @@ TEST_CASE("two levels, through slots") {
               small_slot) == "");
 }
 
-TEST_CASE("two levels, by messages") {
+TEST_CASE("two_level: over messages") {
   for (const int p : {5, 8, 9})
     CHECK(on_ranks<over_messages>(p, [&](auto& comm, complaints& wrong) { on_all_nodes(comm, wrong, 211); }) == "");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same collectives whatever the elements lie in: arrays, spans, columns, buckets of many tensors, and mixtures.
+// The collectives on any kind of view: arrays, spans, columns, buckets of many tensors, and mixtures.
 #include <kolo/view/bucket.hpp>
 #include <kolo/view/strided.hpp>
 
@@ -29,7 +29,7 @@ std::string on_some_ranks(F f) {
   return all;
 }
 
-/// A table of which one column is the tensor; everything beside it must stay as it is.
+/// A table with one column as the tensor; the other cells must not change.
 struct table {
   std::vector<int> cells = std::vector<int>(rows * 4, -7);
   template <class T = int>
@@ -51,7 +51,7 @@ void expect_columns(complaints& wrong, const char* call, int rank, const table& 
 
 }  // namespace
 
-TEST_CASE("arrays, C arrays and spans") {
+TEST_CASE("views: arrays, C arrays and spans") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           std::array<int, rows> a;
@@ -68,7 +68,7 @@ TEST_CASE("arrays, C arrays and spans") {
         }) == "");
 }
 
-TEST_CASE("columns of a table, in place and from one to another") {
+TEST_CASE("views: columns of a table, in place and from one to another") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           table t;
@@ -86,7 +86,7 @@ TEST_CASE("columns of a table, in place and from one to another") {
         }) == "");
 }
 
-TEST_CASE("from a column to a vector and back, and two columns as one tensor of two dimensions") {
+TEST_CASE("views: from a column to a vector and back, and two columns as a two-dimensional tensor") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           table t;
@@ -107,7 +107,7 @@ TEST_CASE("from a column to a vector and back, and two columns as one tensor of 
         }) == "");
 }
 
-TEST_CASE("a bucket of many tensors, some empty, is one vector") {
+TEST_CASE("views: a bucket of many tensors, some of them empty, is one vector") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           std::vector<int> w1(37), nothing, b1(1), w2(90), b2(5);
@@ -141,7 +141,7 @@ TEST_CASE("a bucket of many tensors, some empty, is one vector") {
         }) == "");
 }
 
-TEST_CASE("a bucket of columns, known at run time, to a vector") {
+TEST_CASE("views: from a bucket of columns, built at run time, to a vector") {
   CHECK(on_some_ranks([](auto& comm, complaints& wrong) {
           const int p = comm.size(), r = comm.rank();
           table t;

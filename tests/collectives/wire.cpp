@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A wire type narrower than the elements: the same bits on every rank, and an error within the bound, for every algorithm.
+// A wire format narrower than the elements: the same bits on each rank, and an error within the bound, for each algorithm.
 #include <kolo/scaled.hpp>
 #include <kolo/schedule/recursive_doubling.hpp>
 #include <kolo/view/bfloat16.hpp>
@@ -17,7 +17,7 @@ using namespace testing;
 namespace {
 
 #ifdef KOLO_SANITIZED
-constexpr std::size_t many = 6'011;  // every access takes many times as long; still longer than what is copied whole
+constexpr std::size_t many = 6'011;  // each access takes many times as long; still longer than what is copied whole
 #else
 constexpr std::size_t many = 20'011;
 #endif
@@ -27,7 +27,7 @@ float random_at(int rank, std::size_t i) {
   return (static_cast<float>(seed >> 8) / 8388608.0F - 1.0F) * 3.0F;
 }
 
-/// What a rank brings, and what an average without rounding comes to: of the numbers, and of their sizes.
+/// A rank's operands, and the averages, without rounding, of the ranks' operands and of their absolute values.
 struct averages {
   averages(int r, int p, std::size_t n)
       : in{filled<float>(n, [&](std::size_t i) { return random_at(r, i); })}, exact(n), size(n) {
@@ -41,7 +41,7 @@ struct averages {
   std::vector<double> exact, size;
 };
 
-/// `roundings`: how often a contribution may have been rounded to `unit` on its way.
+/// `roundings`: how many times a contribution may be rounded to `unit` on its way.
 template <class Wire, class C, class A>
 void try_wire(C& comm, complaints& wrong, const char* name, const averages& wanted, const A& algorithm, double unit,
               int roundings) {
@@ -105,7 +105,7 @@ TEST_CASE("bfloat16 on the wire, in pieces") {
               small_slot) == "");
 }
 
-TEST_CASE("bfloat16 in messages") {
+TEST_CASE("bfloat16 on the wire, over messages") {
   for (const int p : {1, 2, 3, 5, 6, 8})
     for (const auto slot : {usual_slot, small_slot})
       CHECK(on_ranks<over_messages>(
@@ -121,7 +121,7 @@ TEST_CASE("float16 on the wire") {
           }) == "");
 }
 
-TEST_CASE("what is reduced to one place travels narrow, too") {
+TEST_CASE("reduce, reduce_scatter and scan use the wire format") {
   for (const int p : {2, 3, 6})
     CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
             const auto op = kolo::wire<kolo::bfloat16>(kolo::sum);
@@ -139,7 +139,7 @@ TEST_CASE("what is reduced to one place travels narrow, too") {
 
 namespace {
 
-/// Two roundings, each by so much of the greatest number of a group.
+/// The error of two roundings, relative to the greatest element of a group.
 template <class Code>
 constexpr float of_greatest = 1.0F / 250;
 template <>
@@ -193,7 +193,7 @@ void try_scaled(C& comm, complaints& wrong, const char* name, std::size_t n, con
   }
 }
 
-/// A schedule whose shape is known at run time only.
+/// A schedule whose algorithm is known at run time only.
 struct doubling_or_direct {
   static constexpr auto collective = kolo::kind::allreduce;
   bool doubles = false;
@@ -207,7 +207,7 @@ struct doubling_or_direct {
 
 }  // namespace
 
-TEST_CASE("groups of small numbers with a scale on the wire") {
+TEST_CASE("scaled groups of small numbers on the wire") {
   for (const int p : rank_counts)
     CHECK(on_ranks(p, [](auto& comm, complaints& wrong) {
             for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{33}, std::size_t{2011}}) {
@@ -227,16 +227,14 @@ TEST_CASE("groups of small numbers with a scale on the wire") {
         }) == "");
 }
 
-TEST_CASE(
-    "the last group with a scale is right where it is not full, also again and also where nothing has no result") {
+TEST_CASE("scaled: the last, incomplete group is right in each run, also if the operator has no result for zeros") {
   const auto alike = [](auto& comm, complaints& wrong, auto f) {
     std::vector<float> x(35);
     auto plan = kolo::plan_allreduce(comm, x, kolo::wire<kolo::scaled<std::int8_t, 32>>(f), kolo::two_shot{});
     for (int again = 0; again < 3; ++again) {
       std::fill(x.begin(), x.end(), 2.0F);
       plan.run();
-      if (std::any_of(x.begin(), x.end(), [&](float y) { return y != x[0]; }))
-        wrong.say("the last group has become something else");
+      if (std::any_of(x.begin(), x.end(), [&](float y) { return y != x[0]; })) wrong.say("the last group is wrong");
     }
   };
   CHECK(on_ranks(2, [&](auto& comm, complaints& wrong) {
@@ -245,7 +243,7 @@ TEST_CASE(
         }) == "");
 }
 
-TEST_CASE("a wire with scales takes what sends no partial results") {
+TEST_CASE("scaled: schedules that send partial results are refused") {
   using namespace kolo;
   for (int p = 2; p <= 17; ++p) {
     CHECK(reduces_once(one_shot::allreduce{}, p));
@@ -260,7 +258,7 @@ TEST_CASE("a wire with scales takes what sends no partial results") {
           if (x[99] != 4 * 127) wrong.say("the sum is wrong");
           try {
             kolo::allreduce(comm, x, op, doubling_or_direct{true});
-            wrong.say("partial results are taken");
+            wrong.say("partial results are not refused");
           } catch (const kolo::error& e) {
             if (std::string{e.what()}.find("sends partial results") == std::string::npos) wrong.say(e.what());
           }

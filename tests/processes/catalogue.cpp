@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kill -9 in some rounds of every algorithm of the library; by hand in each round, at 2, 3 and 4 ranks.
+// kill -9 in some rounds of each algorithm; by hand in each round, on 2, 3 and 4 ranks.
 #include <kolo/schedule/catalogue.hpp>
 
 #include "processes/in_each_round.hpp"
@@ -15,13 +15,13 @@ void for_each_algorithm(F f) {
 }
 }  // namespace
 
-TEST_CASE("a rank is killed at the beginning, in the middle and at the end of every algorithm") {
+TEST_CASE("each algorithm: a rank is killed in the first, the middle and the last round") {
   for_each_algorithm(
       [](const std::string& where, const auto& schedule) { testing::in_some_rounds(where, schedule, 4); });
 }
 
-TEST_CASE("a rank is killed in each round of every algorithm", "[.by_hand]") {
+TEST_CASE("each algorithm: a rank is killed in each round", "[.by_hand]") {
   for_each_algorithm([](const std::string& where, const auto& schedule) { testing::in_each_round(where, schedule); });
-  WARN(testing::figures.deaths << " ranks were killed; the slowest survivor knew it " << testing::figures.longest_ms
-                               << " ms after the beginning of its call");
+  WARN(testing::figures.deaths << " ranks were killed; the slowest survivor had its error "
+                               << testing::figures.longest_ms << " ms after the start of its call");
 }

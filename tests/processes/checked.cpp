@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checked mode among processes: the words and places travel between them.
+// Checked mode between processes: the descriptions and locations of the calls are exchanged.
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 #include "support/checked_cases.hpp"
 
 using namespace testing;
 
-TEST_CASE("every disagreement is told to every process") {
+TEST_CASE("each process gets the error of each disagreement") {
   for (const int p : {2, 3}) {
     std::vector<std::string> wanted(static_cast<std::size_t>(p));
     const auto result = on_processes(p,
@@ -32,7 +32,7 @@ TEST_CASE("every disagreement is told to every process") {
   }
 }
 
-TEST_CASE("the environment asks for it, for every communicator") {
+TEST_CASE("KOLO_CHECKED=1 turns checked mode on for all communicators") {
   ::setenv("KOLO_CHECKED", "1", 1);
   const auto result = on_processes(2, [&](auto& comm) {
     std::vector<int> x(comm.rank() == 0 ? 4 : 5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Child processes for tests: each says in one string what it saw, and the parent checks that.
+// Child processes for tests: each returns a string, which the parent checks.
 #pragma once
 
 #include <dirent.h>
@@ -31,7 +31,7 @@
 
 namespace testing {
 
-/// A way to say a thing to another process, and to wait for it. Whoever waits gets the end when nobody can say it any more.
+/// A pipe to another process. `hear` returns at its end when all writers have closed it.
 class wire {
  public:
   wire() {
@@ -48,7 +48,7 @@ class wire {
       if (n < 0 && errno != EINTR) std::abort();
     }
   }
-  /// So many characters; fewer at the end, or after half a minute of silence.
+  /// Reads that many characters; fewer at the end of the pipe, or after 30 seconds without any.
   std::string hear(std::size_t characters = 1) const {
     std::string text;
     while (text.size() < characters && readable()) {
@@ -79,7 +79,7 @@ class wire {
   int ends_[2];
 };
 
-/// A process that runs f() and hands back the string that f returned, "threw: ..." or "signal n".
+/// A process that runs f() and returns f's string, "threw: ..." or "signal n".
 class child {
  public:
   template <class F>
@@ -93,7 +93,7 @@ class child {
     answer_->close_reader();
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (const int s : {SIGINT, SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGTERM})
-      ::signal(s, SIG_DFL);  // the test program's are its own
+      ::signal(s, SIG_DFL);  // not the test program's handlers
     std::string said;
     try {
       said = f();
@@ -111,7 +111,7 @@ class child {
 
   pid_t pid() const { return pid_; }
   void kill(int signal = SIGKILL) const { ::kill(pid_, signal); }
-  void await_end() const {  // it stays a zombie
+  void await_end() const {  // the process stays a zombie
     siginfo_t info;
     while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
     }
@@ -134,7 +134,7 @@ class child {
   pid_t pid_ = -1;
 };
 
-/// f(0) ... f(n - 1) at the same time, each in a process of its own.
+/// Runs f(0) ... f(n - 1) at the same time, each in its own process.
 template <class F>
 std::vector<std::string> in_children(int n, F f) {
   std::vector<child> all;
@@ -144,7 +144,7 @@ std::vector<std::string> in_children(int n, F f) {
   return said;
 }
 
-/// What a program writes to standard error while f runs, and f's result in front of it. In a process of its own.
+/// Runs f in a child process. Returns f's result and then what was written to standard error.
 template <class F>
 std::string with_standard_error(F f) {
   return child{[&f] {
@@ -159,7 +159,7 @@ std::string with_standard_error(F f) {
       .result();
 }
 
-/// From now on this process, and what it starts, gets `error` for that system call.
+/// From now on that system call returns `error` in this process and its children.
 inline bool forbid(long call, int error) {
   sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1),
@@ -178,7 +178,7 @@ inline std::set<std::string> files_in(const char* directory) {
   return names;
 }
 
-/// Is all that has come into /dev/shm since `before` gone again? What other programs of this host put there goes by itself, so it is waited for.
+/// Whether all files that appeared in /dev/shm since `before` are gone. Other programs remove theirs by themselves, so this waits up to a minute.
 inline bool nothing_stays_in_dev_shm(const std::set<std::string>& before) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
   for (auto still = files_in("/dev/shm");; std::this_thread::sleep_for(std::chrono::milliseconds{1})) {

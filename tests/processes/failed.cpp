@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as processes that throw, leave, come late, disagree or refuse: the others hear of it, and launch says it once.
+// Ranks as processes that throw, leave, are late, disagree or refuse arguments: the others get an error, and launch reports the cause once.
 #include <kolo/impl/launch.hpp>
 
 #include <sys/resource.h>
@@ -16,10 +16,10 @@
 using namespace testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("a rank throws: the others get peer_failed, and launch names it with its words") {
+TEST_CASE("a rank throws: the others get peer_failed, and launch prints its rank and message") {
   for (int p = 2; p <= 4; ++p) {
     const auto end = on_processes(p, [&](auto& comm) {
-      return end_and_next(comm, [&] {  // some may still be in the first barrier when rank 1 has left it
+      return end_and_next(comm, [&] {  // other ranks may still be in the first barrier when rank 1 has left it
         kolo::barrier(comm);
         if (comm.rank() == 1) throw std::runtime_error("no more patience");
         kolo::barrier(comm);
@@ -32,7 +32,7 @@ TEST_CASE("a rank throws: the others get peer_failed, and launch names it with i
   }
 }
 
-TEST_CASE("what one rank's failure does to the others is reported behind it") {
+TEST_CASE("launch prints the first failure before its consequences") {
   const auto end = on_processes(3, [&](auto& comm) {
     kolo::barrier(comm);
     if (comm.rank() == 2) throw std::runtime_error("the cause");
@@ -54,7 +54,7 @@ TEST_CASE("a rank that leaves early is named") {
   CHECK(end.clean);
 }
 
-TEST_CASE("a late rank is named, and hears it when it comes") {
+TEST_CASE("a late rank is named by the others, and gets the error when it arrives") {
   wire given_up;
   const auto end = on_processes(2, [&](auto& comm) {
     kolo::barrier(comm);
@@ -71,7 +71,7 @@ TEST_CASE("a late rank is named, and hears it when it comes") {
   CHECK(end.clean);
 }
 
-TEST_CASE("a rank that is stopped is late, not dead") {
+TEST_CASE("a stopped rank gives timeout, not peer_died") {
   common<std::atomic<pid_t>> stopped;
   const auto end = on_processes(2, [&](auto& comm) {
     kolo::barrier(comm);
@@ -89,7 +89,7 @@ TEST_CASE("a rank that is stopped is late, not dead") {
   CHECK(end.clean);
 }
 
-TEST_CASE("processes that disagree hear it") {
+TEST_CASE("a mismatch is thrown in all processes") {
   const auto end = on_processes(3, [&](auto& comm) {
     int x[5]{};
     return end_and_next(comm, [&] {
@@ -103,7 +103,7 @@ TEST_CASE("processes that disagree hear it") {
   CHECK(end.clean);
 }
 
-TEST_CASE("a process that refuses its arguments tells the others") {
+TEST_CASE("a process with invalid arguments fails the others") {
   const auto end = on_processes(3, [&](auto& comm) {
     std::vector<int> in(3), out(comm.rank() == 2 ? 4 : 3);
     return end_and_next(comm, [&] { kolo::allreduce(comm, in, out, kolo::sum); });
@@ -112,12 +112,12 @@ TEST_CASE("a process that refuses its arguments tells the others") {
   CHECK(end.clean);
 }
 
-TEST_CASE("what one rank refuses or has not when it meets its neighbours, all hear at once") {
+TEST_CASE("an invalid argument or a lack of resources of one rank in node_communicator fails all ranks at once") {
   const auto refused = on_processes(3, [](auto& comm) {
     return end_and_next(comm, [&] { kolo::shm::node_communicator(comm, {.timeout = comm.rank() == 1 ? 0s : 60s}); });
   });
   CHECK(refused.said == all_say(3, "invalid argument -1, then fine"));
-  if (is_sanitized) return;  // it needs descriptors where something is thrown
+  if (is_sanitized) return;  // exceptions need descriptors under a sanitizer
   const auto exhausted = on_processes(3, [](auto& comm) {
     const rlimit none{};
     if (comm.rank() == 1) ::setrlimit(RLIMIT_NOFILE, &none);
@@ -126,8 +126,8 @@ TEST_CASE("what one rank refuses or has not when it meets its neighbours, all he
   CHECK(exhausted.said == all_say(3, "kolo: rank 1: reading the host's identity: Too many open files"));
 }
 
-TEST_CASE("a rank that has met the others and cannot address their memory is not waited for") {
-  if (testing::is_sanitized) return;  // it needs more address space than a limit leaves it
+TEST_CASE("meet: the other ranks do not wait for a rank that cannot map their memory") {
+  if (testing::is_sanitized) return;  // a sanitizer needs more address space than the limit allows
   const auto name = "failed/" + std::to_string(::getpid());
   const kolo::shm::options o{.timeout = 10s, .slot_bytes = 256 << 20};
   wire heard;
@@ -136,7 +136,7 @@ TEST_CASE("a rank that has met the others and cannot address their memory is not
     ::setrlimit(RLIMIT_AS, &little);
     const auto end = end_of([&] { kolo::shm::meet(1, 2, name, o); });
     heard.close_writer();
-    heard.hear();  // until the other one has heard it
+    heard.hear();  // until the other process has its error
     return end;
   }};
   CHECK(child{[&] {
@@ -151,7 +151,7 @@ TEST_CASE("a rank that has met the others and cannot address their memory is not
   CHECK(other.result() == "out of resources -1");
 }
 
-TEST_CASE("a failure that only a request's destructor has found is the rank's, and launch says it") {
+TEST_CASE("a failure found by a request's destructor fails the rank, and launch prints it") {
   const auto end = on_processes(2, [&](auto& comm) {
     std::vector<int> x(100);
     if (comm.rank() == 0) auto dropped = kolo::start_allreduce(comm, x, kolo::sum);
@@ -167,10 +167,10 @@ TEST_CASE("a failure that only a request's destructor has found is the rank's, a
 
 namespace {
 
-/// Rank 2 cannot make its communicator.
-struct not_for_all : kolo::threads::communicator {
+/// The constructor throws on rank 2.
+struct throws_on_rank_2 : kolo::threads::communicator {
   template <class Memory, class Region, class Shape>
-  not_for_all(Memory& memory, Region region, const Shape& shape, int rank)
+  throws_on_rank_2(Memory& memory, Region region, const Shape& shape, int rank)
       : kolo::threads::communicator{memory, region, shape, rank != 2 ? rank : throw std::bad_alloc{}} {}
 };
 
@@ -181,10 +181,10 @@ std::string seconds_passed(std::chrono::steady_clock::time_point since) {
 
 }  // namespace
 
-TEST_CASE("a thread that cannot make its communicator is not waited for, and what it threw is the cause") {
+TEST_CASE("the other threads do not wait for one whose communicator cannot be made, and run throws its exception") {
   const auto before = std::chrono::steady_clock::now();
   std::atomic<int> heard = 0;
-  const auto call = [](void* n, not_for_all& of_rank) {
+  const auto call = [](void* n, throws_on_rank_2& of_rank) {
     kolo::threads::communicator& comm = of_rank;
     try {
       kolo::barrier(comm);
@@ -193,15 +193,15 @@ TEST_CASE("a thread that cannot make its communicator is not waited for, and wha
       throw;
     }
   };
-  CHECK_THROWS_AS(kolo::detail::launch::run_each<not_for_all>(4, patient, &heard, call), std::bad_alloc);
+  CHECK_THROWS_AS(kolo::detail::launch::run_each<throws_on_rank_2>(4, patient, &heard, call), std::bad_alloc);
   CHECK(heard == 3);
   CHECK(seconds_passed(before) == "at once");
 }
 
-TEST_CASE("when not all threads can be started, those that were hear it at once, and it is said") {
+TEST_CASE("if not all threads can be started, the others fail at once, and the error says so") {
   const std::string said = child{[]() -> std::string {
                              if (::geteuid() != 0) return "no root";
-                             const rlimit three{3, 3};  // of a user who has none: this thread and two more
+                             const rlimit three{3, 3};  // of a user without threads: this thread and two more
                              const uid_t own = 100'000 + static_cast<uid_t>(::getpid());
                              if (::setrlimit(RLIMIT_NPROC, &three) != 0 || ::setresuid(own, own, own) != 0)
                                return "no root";
@@ -216,13 +216,13 @@ TEST_CASE("when not all threads can be started, those that were hear it at once,
                              }
                            }}.result();
   if (said == "no root") {
-    WARN("not tried without root: a limit on the number of threads");
+    WARN("skipped without root: a limit on the number of threads");
     return;
   }
   CHECK(said == "kolo: rank 2 of 5 was not started: Resource temporarily unavailable, at once");
 }
 
-TEST_CASE("what a rank returns is what launch returns") {
+TEST_CASE("launch returns what a rank returns") {
   const auto status = [](int of_rank_1) {
     return on_processes(1,
                         [&](auto&) {

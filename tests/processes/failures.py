@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Does failures.txt name, for each thing that may go wrong, tests that are there? Usage: failures.py ROOT
+# Checks that failures.txt names existing tests for each failure. Usage: failures.py ROOT
 import pathlib
 import re
 import sys
 
 
 def is_there(path, name):
-    """As what starts a test: the opening of a TEST_CASE, of a program's run or law, an argument of main, a remark, a check."""
+    """Whether `path` has that test: a TEST_CASE, a program's run or law, an argument of main, a comment at a line's end, a check."""
     text = path.read_text() if path.is_file() else ""
     quoted = r'(?:TEST_CASE|TEMPLATE_TEST_CASE|run|law|which ==) ?\(?"' + re.escape(name) + '"'
     return bool(re.search(quoted, text) or re.search(r"// " + re.escape(name) + "$", text, re.M)
@@ -26,7 +26,7 @@ def main(root):
             tests += 1
             if not is_there(root / path, name):
                 wrong.append(f"{row}: {path} has no test that is called \"{name}\"")
-    print("\n".join(wrong) or f"{rows - 1} things that go wrong, each with its tests")
+    print("\n".join(wrong) or f"{rows - 1} failures, each with its tests")
     return 1 if wrong or rows < 20 else 0
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank that forks: what its child destroys is the child's copy, and the rank goes on.
+// A rank that forks: the child destroys its own copies, and the rank continues.
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
@@ -7,7 +7,7 @@
 
 using namespace testing;
 
-TEST_CASE("a process that a rank forks takes its copy of the communicator with it, and nothing else") {
+TEST_CASE("a forked child may destroy its copy of the communicator") {
   const auto end = on_processes(2, [](auto& comm) {
     kolo::barrier(comm);
     if (comm.rank() == 1) {
@@ -15,7 +15,7 @@ TEST_CASE("a process that a rank forks takes its copy of the communicator with i
         try {
           const auto copy = std::move(comm.transport());
           throw 1;
-        } catch (int) {  // it is destroyed there
+        } catch (int) {  // the copy is destroyed
         }
         return std::string{};
       }}.result();
@@ -26,7 +26,7 @@ TEST_CASE("a process that a rank forks takes its copy of the communicator with i
   CHECK(end.no_process_left);
 }
 
-TEST_CASE("a process that a rank forks may drop its copy of a request: the operation is the rank's") {
+TEST_CASE("a forked child may destroy its copy of a request, and the rank's operation continues") {
   const auto end = on_processes(2, [](auto& comm) {
     std::vector<int> x(1 << 20, comm.rank() + 1);
     auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
@@ -42,7 +42,7 @@ TEST_CASE("a process that a rank forks may drop its copy of a request: the opera
   CHECK(end.no_process_left);
 }
 
-TEST_CASE("a process that a rank forks may drop its copy of symmetric memory: the memory is the ranks'") {
+TEST_CASE("a forked child may destroy its copy of symmetric memory, and the ranks' memory remains") {
   const auto end = on_processes(2, [](auto& comm) {
     std::optional x{kolo::symmetric<int>(comm, 1)};
     (*x)[0] = 7;
@@ -60,7 +60,7 @@ TEST_CASE("a process that a rank forks may drop its copy of symmetric memory: th
   CHECK(end.clean);
 }
 
-TEST_CASE("a child that dies is not the rank's death") {
+TEST_CASE("the death of a forked child is not the rank's") {
   const auto end = on_processes(2, [](auto& comm) {
     if (comm.rank() == 1) child{[] { return ::raise(SIGKILL), std::string{}; }}.result();
     return end_of([&] { kolo::barrier(comm); });

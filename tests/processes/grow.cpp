@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Growing, for ranks that are processes: newcomers come, are late, are others than was thought, or are killed; and so are members.
+// grow, for ranks as processes: newcomers that arrive, are late, have other options or are killed; members that are killed or stopped.
 #include <kolo/launch/join.hpp>
 
 #include <atomic>
@@ -20,7 +20,7 @@ std::string place_of(const std::string& meeting) {
   return kolo::detail::launch::meeting_place<kolo::detail::shm::shared_mapping>(meeting);
 }
 
-/// What a process says that joins: f(comm), or how it failed.
+/// A process that joins. Its result is that of f(comm), followed by its error.
 template <class F>
 child joining(const std::string& meeting, F f, const kolo::shm::options& o = {.timeout = 60s}) {
   return child{[&, o] {
@@ -36,9 +36,9 @@ child joining(const std::string& meeting) {
   return joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, -1, comm.size()); });
 }
 
-/// A process that says that it has come and is told where to go, and there does `then()` instead.
+/// A process that gets a place at the rendezvous, and then calls `then()` instead of joining.
 template <class F>
-child only_coming(const std::string& meeting, F then) {
+child arrives_only(const std::string& meeting, F then) {
   namespace launch = kolo::detail::launch;
   return child{[&, then] {
     const launch::rendezvous_options me{.rank = launch::newcomer,
@@ -54,30 +54,30 @@ child only_coming(const std::string& meeting, F then) {
   }};
 }
 
-/// The process that has said so ends after so many uses of its memory.
-using mortal = ending_memory<kolo::detail::shm::shared_mapping, die>;
-using mortal_comm = kolo::communicator<kolo::detail::shm::slot_transport<mortal>>;
+/// The process ends when `uses_left` uses of its memory have passed.
+using killed_memory = ending_memory<kolo::detail::shm::shared_mapping, die>;
+using killed_comm = kolo::communicator<kolo::detail::shm::slot_transport<killed_memory>>;
 
-/// Does the member `victim` die at its so manieth use of memory in `grow`? The others all have the same, and go on without it.
-bool dies_at(int use, int p, int victim) {
+/// Whether the member `victim` is killed at use number `use` of its memory in `grow`. All others get the same result, and continue without it.
+bool is_killed_at(int use, int p, int victim) {
   const auto meeting = laws::fresh_meeting();
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
-  mortal memory;
-  const auto region = mortal_comm::transport_type::initialise(memory, shape);
+  killed_memory memory;
+  const auto region = killed_comm::transport_type::initialise(memory, shape);
   child newcomer{[&]() -> std::string {
     const auto end = end_of([&] {
-      mortal_comm comm{kolo::detail::launch::join<mortal>(meeting, {.timeout = 60s})};
+      killed_comm comm{kolo::detail::launch::join<killed_memory>(meeting, {.timeout = 60s})};
       kolo::barrier(comm);
     });
     return end;
   }};
   const auto end = on_processes(p, [&](auto& outer) -> std::string {
-    mortal_comm comm{memory, region, shape, outer.rank()};
+    killed_comm comm{memory, region, shape, outer.rank()};
     (void)end_of([&] { kolo::barrier(outer); });
-    if (comm.rank() == victim) mortal::uses_left = use;
+    if (comm.rank() == victim) killed_memory::uses_left = use;
     const auto said = end_of([&] {
       auto more = comm.grow(meeting, {.timeout = 30s});
-      mortal::uses_left = -1;
+      killed_memory::uses_left = -1;
       kolo::barrier(more);
     });
     if (said == "fine") return said;
@@ -89,13 +89,13 @@ bool dies_at(int use, int p, int victim) {
   const auto lost = "peer died " + std::to_string(victim);
   CHECK(end.said == (died ? all_but(victim, p, lost) : all_say(p, "fine")));
   CHECK(end.no_process_left);
-  if (!died) CHECK(newcomer.result() == "fine");  // else it is a spare, or hears it
+  if (!died) CHECK(newcomer.result() == "fine");  // else it waits as a spare, or has got an error
   return died;
 }
 
 }  // namespace
 
-TEST_CASE("grow: newcomers come, and all ranks work together") {
+TEST_CASE("grow: newcomers arrive, and all ranks work together") {
   for (const auto& [members, newcomers] : {std::pair{1, 1}, {3, 1}, {2, 2}}) {
     const auto meeting = laws::fresh_meeting();
     std::vector<child> all;
@@ -112,9 +112,9 @@ TEST_CASE("grow: newcomers come, and all ranks work together") {
   }
 }
 
-TEST_CASE("grow: one after another, after shrink, and by who has waited all the time") {
+TEST_CASE("grow: repeated, after shrink, and with newcomers that waited from the start") {
   const auto meeting = laws::fresh_meeting();
-  const auto stays = [&](auto& comm) -> std::string {  // until four are there
+  const auto stays = [&](auto& comm) -> std::string {  // until there are four ranks
     while (comm.size() < 4) comm = comm.grow(meeting, {.timeout = 60s});
     return laws::works_after_growing(comm, -1, 4);
   };
@@ -132,8 +132,7 @@ TEST_CASE("grow: one after another, after shrink, and by who has waited all the 
   CHECK(end.clean);
 }
 
-TEST_CASE(
-    "grow: what a member has started elsewhere goes on while it waits for newcomers, one of whom waits for that") {
+TEST_CASE("grow: a member's request on another communicator progresses while grow waits for a newcomer that needs it") {
   const auto meeting = laws::fresh_meeting();
   const auto said = on_threads(3, [&](auto& comm) -> std::string {
     const int r = comm.rank();
@@ -149,7 +148,7 @@ TEST_CASE(
   CHECK(said == all_say(3, "3"));
 }
 
-TEST_CASE("grow: nobody comes, which all hear, and go on") {
+TEST_CASE("grow: all members get an error if no newcomer arrives, and their group remains usable") {
   const auto meeting = laws::fresh_meeting();
   const auto end = on_processes(3, [&](auto& comm) {
     return words_of([&] { comm.grow(meeting, {.timeout = 50ms}); }) + laws::is_whole(comm, comm.rank(), 3);
@@ -161,15 +160,15 @@ TEST_CASE("grow: nobody comes, which all hear, and go on") {
   CHECK(end.clean);
 }
 
-TEST_CASE("grow: who joins a group that there is not hears it") {
+TEST_CASE("grow: join gets an error if no group grows under that name") {
   CHECK(joining(laws::fresh_meeting(), [](auto&) { return "joined"; }, {.timeout = 50ms}).result() ==
         "kolo: rendezvous, no group of ranks has grown under that name within 0.050 s");
 }
 
-TEST_CASE("grow: a newcomer is killed before it has arrived: all hear that, and go on, and another one comes") {
+TEST_CASE("grow: a newcomer is killed before it arrives: all members get an error, and the next newcomer joins") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<int>> is_over;
-  auto victim = only_coming(meeting, [](auto&) -> std::string { die(); });
+  auto victim = arrives_only(meeting, [](auto&) -> std::string { die(); });
   child next{[&] {
     while (*is_over == 0) ::sched_yield();
     auto comm = kolo::shm::join(meeting, {.timeout = 60s});
@@ -191,9 +190,9 @@ TEST_CASE("grow: a newcomer is killed before it has arrived: all hear that, and 
   CHECK(end.clean);
 }
 
-TEST_CASE("grow: one of two newcomers is killed before it has arrived: the other one hears it") {
+TEST_CASE("grow: one of two newcomers is killed before it arrives: the other one gets an error") {
   const auto meeting = laws::fresh_meeting();
-  auto victim = only_coming(meeting, [](auto&) -> std::string { die(); });
+  auto victim = arrives_only(meeting, [](auto&) -> std::string { die(); });
   auto other = joining(meeting);
   const auto end = on_processes(2, [&](auto& comm) {
     return end_of([&] { comm.grow(meeting, {.timeout = 60s, .newcomers = 2}); }).substr(0, 9) +
@@ -204,10 +203,10 @@ TEST_CASE("grow: one of two newcomers is killed before it has arrived: the other
   CHECK(end.clean);
 }
 
-TEST_CASE("grow: a newcomer that is stopped on the way is not waited for, and hears it when it goes on") {
+TEST_CASE("grow: a newcomer that is stopped on the way is a timeout, and gets an error when it continues") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<pid_t>> stopped;
-  auto late = only_coming(meeting, [&](auto& met) {
+  auto late = arrives_only(meeting, [&](auto& met) {
     *stopped = ::getpid();
     ::raise(SIGSTOP);
     auto offer = *kolo::detail::launch::offered_region<kolo::detail::shm::shared_mapping>::taken(met);
@@ -226,15 +225,13 @@ TEST_CASE("grow: a newcomer that is stopped on the way is not waited for, and he
   CHECK(end.clean);
 }
 
-TEST_CASE(
-    "grow: a member is killed while newcomers are awaited: the others hear it, and a spare comes to those who are "
-    "left") {
+TEST_CASE("grow: a member is killed while newcomers are awaited: the others get an error, and a spare joins them") {
   const auto meeting = laws::fresh_meeting();
   for (const int victim : {0, 2}) {
     auto spare = joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, 2, 3); });
     const auto end = on_processes(3, [&](auto& comm) {
       const auto first = end_of([&] {
-        if (comm.rank() == victim) {  // the others wait for it, or for newcomers, of whom there are too few
+        if (comm.rank() == victim) {  // the others wait for it or for newcomers, of which there are too few
           std::thread{[] { ::usleep(50'000), die(); }}.detach();
         }
         comm.grow(meeting, {.timeout = 60s, .newcomers = 5});
@@ -250,8 +247,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "grow: rank 0 is stopped while it awaits newcomers: those who are left grow without it, by the spare that it has") {
+TEST_CASE("grow: rank 0 is stopped while it awaits newcomers: the other members grow without it, by its spare") {
   const auto meeting = laws::fresh_meeting();
   common<std::array<std::atomic<pid_t>, 4>> members;
   auto spare = joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, 2, 3); }, {.timeout = 20s});
@@ -278,17 +274,17 @@ TEST_CASE(
   CHECK(end.clean);
 }
 
-TEST_CASE("grow: who holds the place and does not answer is gone around") {
+TEST_CASE("grow: a process that holds the meeting's address and does not answer is skipped") {
   const auto meeting = laws::fresh_meeting();
   const auto holds = kolo::detail::launch::listen_at(place_of(meeting));
   const auto end = on_processes(2, [&](auto& comm) { return words_of([&] { comm.grow(meeting, {.timeout = 4s}); }); });
   for (const auto& said : end.said) CHECK(said.find("nobody came to join within") != std::string::npos);
 }
 
-TEST_CASE("grow: a process that rank 0 forks while it awaits newcomers does not keep the place") {
+TEST_CASE("grow: a child that rank 0 forks while it awaits newcomers does not hold the meeting's address") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<int>> step;
-  const auto comes_at = [&](int when, auto then) {
+  const auto joins_at = [&](int when, auto then) {
     return child{[&, when, then] {
       while (*step < when) ::sched_yield();
       auto comm = kolo::shm::join(meeting, {.timeout = 20s});
@@ -299,8 +295,8 @@ TEST_CASE("grow: a process that rank 0 forks while it awaits newcomers does not 
     const auto said = end_of([&] { comm = comm.grow(meeting, {.timeout = 10s}); });
     return said == "fine" ? laws::works_after_growing(comm, -1, 3) : said;
   };
-  auto first = comes_at(1, grows),
-       second = comes_at(2, [](auto&comm) { return laws::works_after_growing(comm, 2, 3); });
+  auto first = joins_at(1, grows),
+       second = joins_at(2, [](auto&comm) { return laws::works_after_growing(comm, 2, 3); });
   const auto end = on_processes(1, [&](auto& comm) {
     std::atomic<bool> is_over{false};
     std::jthread forks{[&] {
@@ -323,7 +319,7 @@ TEST_CASE("grow: a process that rank 0 forks while it awaits newcomers does not 
   CHECK(second.result() == "");
 }
 
-TEST_CASE("grow: a process that a rank 0 has forked keeps newcomers from no other group, when that rank 0 is gone") {
+TEST_CASE("grow: a child forked by another group's rank 0, which has ended, does not keep newcomers from this group") {
   const auto meeting = laws::fresh_meeting();
   common<std::atomic<int>> step;
   child gone{[&] {
@@ -347,16 +343,16 @@ TEST_CASE("grow: a process that a rank 0 has forked keeps newcomers from no othe
   CHECK(gone.result() == "");
 }
 
-TEST_CASE("grow: a member is killed at each step of it") {
+TEST_CASE("grow: a member is killed at each step") {
   for (int p = 2; p <= 3; ++p)
     for (const int victim : std::set<int>{0, p - 1}) {
       int use = 1;
-      while (dies_at(use, p, victim)) ++use;
+      while (is_killed_at(use, p, victim)) ++use;
       CHECK(use >= 2);
     }
 }
 
-TEST_CASE("grow: a newcomer with other terms is refused, which both sides hear") {
+TEST_CASE("grow: a newcomer with different options is refused, and both sides get the error") {
   const auto meeting = laws::fresh_meeting();
   const auto refused = [&](const kolo::shm::options& o, const std::string& why) {
     auto newcomer = joining(
@@ -371,7 +367,7 @@ TEST_CASE("grow: a newcomer with other terms is refused, which both sides hear")
   refused({.timeout = 60s, .checked = true}, "a newcomer was given checked 1, rank 0 0");
 }
 
-TEST_CASE("grow: what a newcomer is not told it takes over") {
+TEST_CASE("grow: a newcomer takes over the group's options that it does not set") {
   const auto meeting = laws::fresh_meeting();
   auto newcomer = joining(meeting, [](auto& comm) {
     return std::to_string(comm.node_count()) + ' ' + std::to_string(comm.transport().timeout() / 1s);
@@ -382,7 +378,7 @@ TEST_CASE("grow: what a newcomer is not told it takes over") {
   CHECK(newcomer.result() == "3 77");
 }
 
-TEST_CASE("grow: memory on the heap of the group stays what it was, and is addressed by the new one") {
+TEST_CASE("grow: the group's heap memory does not change, and the new group addresses it") {
   const auto meeting = laws::fresh_meeting();
   const auto sum = [](auto& comm, const auto& memory) {
     std::vector<int, kolo::shm::allocator<int>> x(20'000, comm.rank() + 1, memory);

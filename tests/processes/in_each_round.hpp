@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kill -9 in a chosen round or at a chosen step of a call: the survivors name the rank, soon. (killed.cpp looks at what is left.)
+// kill -9 in a given round or at a given step of a call: the survivors name the rank soon. (killed.cpp checks what is left.)
 #pragma once
 
 #include <kolo/compose/messages.hpp>
@@ -14,18 +14,18 @@
 
 namespace testing {
 
-using dying_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // round by round, as schedules are written
+using dying_messages = kolo::faulty<kolo::messages<kolo::shm::transport>>;  // runs by rounds, as the schedule has them
 using dying_slots = kolo::faulty<kolo::shm::transport>;
-inline constexpr std::size_t each_part = 960;  // a multiple of all blocks, so that no message is empty
+inline constexpr std::size_t each_part = 960;  // a multiple of all numbers of blocks, so that no message is empty
 
-/// Of all deaths of this program so far. The time is that of the slowest survivor from the beginning of its call, so a little more than from the death.
+/// All deaths of this program so far. The time is that of the slowest survivor from the start of its call, so a little longer than from the death.
 struct death_figures {
   int deaths = 0;
   long longest_ms = 0;
 };
 inline death_figures figures;
 
-/// One call and a barrier with a rank that may die in the call: how the ranks end, and whether within a second.
+/// One call and a barrier; a rank may be killed in the call. Returns how the ranks end, and whether within a second.
 template <class T, class S>
 launch_result one_death(const S& schedule, int p, const kolo::fault_plan& plan) {
   const common<std::atomic<long>> longest;
@@ -47,8 +47,8 @@ launch_result one_death(const S& schedule, int p, const kolo::fault_plan& plan) 
   return end;
 }
 
-/// True if the rank died. Every survivor hears of it, or all is well; no process is left. A machine that does something else for a second makes
-/// a rank late once, not three times.
+/// Whether the rank was killed. Checks that each survivor names it, or that all is well, and that no process is left. Repeats late runs: the machine may be
+/// busy for a second once, but not three times.
 template <class T, class S>
 bool dies(const std::string& where, const S& schedule, int p, const kolo::fault_plan& plan) {
   auto end = one_death<T>(schedule, p, plan);
@@ -75,7 +75,7 @@ void in_each_round(const std::string& where, const S& schedule) {
               takes_part(schedule, victim, p, k));
 }
 
-/// In the first, the middle and the last round another rank each, if it takes part.
+/// Kills a different rank in the first, the middle and the last round, if it takes part in the round.
 template <class S>
 void in_some_rounds(const std::string& where, const S& schedule, int p) {
   if (!kolo::supports(schedule, p)) return;

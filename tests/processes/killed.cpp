@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kill -9 of one rank in each phase: the others hear of it within a second, name it, and leave nothing behind.
+// kill -9 of one rank in each phase: the others get an error that names it within a second, and nothing is left behind.
 #include <kolo/shm/node_group.hpp>
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-/// When the victim died, as all processes of this host count time.
+/// When the victim died, by the clock that all processes of this host share.
 struct last_moment {
   std::atomic<clock_type::rep> at;
   std::atomic<pid_t> victim;
@@ -26,8 +26,8 @@ struct last_moment {
   for (;;) ::pause();
 }
 
-/// An operator that is the end of its rank, when it has combined so many elements.
-struct deadly {
+/// An operator that kills its rank after it has combined `left` elements.
+struct killing_operator {
   last_moment* last;
   bool mine;
   mutable int left;
@@ -37,7 +37,7 @@ struct deadly {
   }
 };
 
-/// What a survivor says: how the call and the next one end, and whether the first came late.
+/// A survivor's result: how the call and the next one end, and whether the first error was late.
 template <class C, class F>
 std::string survive(C& comm, const last_moment& last, F call) {
   const auto first = end_of(call);
@@ -48,7 +48,7 @@ std::string survive(C& comm, const last_moment& last, F call) {
   return first + ", " + (since < 1s ? "soon" : "late") + ", then " + next + (at_once ? "" : ", late");
 }
 
-/// `run()` is done again where a rank was late: a machine that did something else for a second does not do so three times.
+/// Calls `run()` again if a rank was late: the machine may be busy for a second once, but not three times.
 template <class F>
 void expect_survival(common<last_moment>& last, int victim, int p, F run) {
   launch_result end;
@@ -92,7 +92,7 @@ TEST_CASE("a rank is killed in the middle of a large allreduce") {
       expect_survival(last, victim, p, [&] {
         return on_processes(p, [&](auto& comm) {
           std::vector<int> x(1'000'000);
-          const deadly op{&*last, comm.rank() == victim, 200'000};
+          const killing_operator op{&*last, comm.rank() == victim, 200'000};
           return survive(comm, *last, [&] { kolo::allreduce(comm, x, op, algorithm); });
         });
       });
@@ -145,7 +145,7 @@ TEST_CASE("a rank is killed while it waits for another") {
   }
 }
 
-TEST_CASE("a rank is killed before it meets its neighbours") {
+TEST_CASE("a rank is killed in node_communicator") {
   for_each_victim([](int p, int victim) {
     common<last_moment> last;
     expect_survival(last, victim, p, [&] {
@@ -160,7 +160,7 @@ TEST_CASE("a rank is killed before it meets its neighbours") {
   });
 }
 
-TEST_CASE("a rank is killed when the work is done: the others do not mind") {
+TEST_CASE("a rank is killed after its last call: the others are not affected") {
   for_each_victim([](int p, int victim) {
     common<last_moment> last;
     const auto end = on_processes(p, [&](auto& comm) {
@@ -176,10 +176,10 @@ TEST_CASE("a rank is killed when the work is done: the others do not mind") {
   });
 }
 
-TEST_CASE("a rank of a group is killed: the group and its parent both say so") {
+TEST_CASE("a rank of a child communicator is killed: child and parent both name it") {
   common<last_moment> last;
   const auto end = on_processes(4, [&](auto& comm) {
-    auto half = comm.split(comm.rank() % 2, 0);  // 0 2 and 1 3
+    auto half = comm.split(comm.rank() % 2, 0);  // ranks 0 and 2, 1 and 3
     if (comm.rank() == 3) die(*last);
     const auto in_half = comm.rank() == 1 ? end_of([&] { kolo::barrier(half); }) : "-";
     return in_half + ' ' + end_of([&] { kolo::barrier(comm); });
@@ -188,7 +188,7 @@ TEST_CASE("a rank of a group is killed: the group and its parent both say so") {
   CHECK(end.clean);
 }
 
-TEST_CASE("pending requests and the broken communicator are destroyed without waiting") {
+TEST_CASE("requests in flight and a failed communicator are destroyed without a wait") {
   common<last_moment> last;
   const auto end = on_processes(3, [&](auto& comm) {
     std::vector<int> x(100'000), y(100'000);
@@ -205,7 +205,7 @@ TEST_CASE("pending requests and the broken communicator are destroyed without wa
 
 TEST_CASE("all ranks are killed: nothing is left") {
   const auto end = on_processes(3, [&](auto& comm) {
-    end_of([&] { kolo::barrier(comm); });  // some may die before others have left it
+    end_of([&] { kolo::barrier(comm); });  // some may be killed before others have left it
     ::kill(::getpid(), SIGKILL);
     return std::string{};
   });

@@ -20,7 +20,7 @@ TEST_CASE("a rank is killed at each step of a call that runs as one stream") {
   at_each_step("shift", kolo::shifted_by{-1});
 }
 
-TEST_CASE("a rank is killed before it writes its board, and before it says that it has read") {
+TEST_CASE("a rank is killed before it writes its board, and before it acknowledges a read") {
   at_each_step("one_shot allreduce", kolo::one_shot::allreduce{}, {5}, 2);
   at_each_step("one_shot broadcast", kolo::one_shot::broadcast{}, {5}, 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives on processes: as many as there are cores, and more.
+// The collectives on processes: no more than cores, and more.
 #include "collectives/every_reduction.hpp"
 #include "collectives/movements.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -29,7 +29,7 @@ void on_each_number(F each) {
 
 }  // namespace
 
-TEST_CASE("collectives that combine, on processes") {
+TEST_CASE("processes: collectives that combine") {
   on_each_number([](auto& comm, complaints& wrong, std::size_t n) {
     every_allreduce(comm, wrong, n);
     try_reduce_scatter(comm, wrong, "circulant reduce_scatter", n, kolo::circulant{});
@@ -38,7 +38,7 @@ TEST_CASE("collectives that combine, on processes") {
   });
 }
 
-TEST_CASE("collectives that move, on processes") {
+TEST_CASE("processes: collectives that do not combine") {
   on_each_number([](auto& comm, complaints& wrong, std::size_t n) {
     try_broadcast(comm, wrong, "broadcast in 3 segments", n, kolo::chain{.segments = 3});
     try_broadcast(comm, wrong, "van de Geijn's broadcast", n, kolo::van_de_geijn{});
@@ -49,7 +49,7 @@ TEST_CASE("collectives that move, on processes") {
   });
 }
 
-TEST_CASE("a large allreduce on processes") {
+TEST_CASE("processes: a large allreduce") {
   const auto end = on_processes(4, [](auto& comm) {
     complaints wrong;
     try_allreduce(comm, wrong, "automatic allreduce", 3'000'017, kolo::automatic{});
@@ -59,7 +59,7 @@ TEST_CASE("a large allreduce on processes") {
   CHECK(end.said == all_say(4, ""));
 }
 
-TEST_CASE("groups of processes, and groups of groups") {
+TEST_CASE("processes: split, and split of a child") {
   const auto end = on_processes(8, [](auto& comm) {
     auto half = comm.split(comm.rank() / 4, -comm.rank());
     auto pair = half.split(half.rank() / 2, 0);
@@ -75,18 +75,18 @@ TEST_CASE("groups of processes, and groups of groups") {
   CHECK(end.clean);
 }
 
-TEST_CASE("what a rank returns is an exit status, however wide it is") {
+TEST_CASE("launch: any integer that a rank returns becomes an exit status") {
   CHECK(kolo::shm::launch(1, [](auto&) { return 1L << 32; }) == 1);
   CHECK(kolo::shm::launch(1, [](auto&) { return 3L; }) == 3);
 }
 
-TEST_CASE("fewer processes than one are refused") {
+TEST_CASE("launch: fewer than one process is refused") {
   const auto nothing = [](auto&) {};
   CHECK_THROWS_WITH(kolo::shm::launch(0, nothing), "kolo: at least one rank must be launched, not 0");
   CHECK_THROWS_WITH(kolo::shm::launch(-3, nothing), "kolo: at least one rank must be launched, not -3");
 }
 
-TEST_CASE("without a launcher the world is one rank") {
+TEST_CASE("world: one rank without a launcher") {
   for (const char* name :
        {"KOLO_RANK", "KOLO_SIZE", "RANK", "WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"})
     ::unsetenv(name);
@@ -102,7 +102,7 @@ TEST_CASE("without a launcher the world is one rank") {
   CHECK(patient.transport().timeout() == std::chrono::seconds{30});
 }
 
-TEST_CASE("processes that have a name in common meet by it, whatever number they had") {
+TEST_CASE("meet: processes meet by a common name, with any rank numbers") {
   const auto end = on_processes(3, [](auto& comm) {
     auto all = kolo::shm::meet(2 - comm.rank(), 3, "all");
     std::vector<int> x{comm.rank()};
@@ -115,7 +115,7 @@ TEST_CASE("processes that have a name in common meet by it, whatever number they
   });
   CHECK(end.said == std::vector<std::string>{"2", "232", "232"});
   CHECK(end.clean);
-  // What they have started goes on meanwhile, however they wait: for a place, at it, and for an answer there.
+  // Their requests progress while they wait: for the address, at the rendezvous, and for the answer.
   const auto met = on_processes(3, [](auto& comm) {
     constexpr auto for_ever = std::chrono::nanoseconds::max();
     std::vector<int> x{comm.rank()};
@@ -133,7 +133,7 @@ TEST_CASE("processes that have a name in common meet by it, whatever number they
                     "kolo: meet takes a name, and a rank that is one of the ranks: rank 0 of 1 as \"\" is none");
 }
 
-TEST_CASE("a world that has not come about is tried again, by all under the same name") {
+TEST_CASE("world: after a failure, all ranks call it again under the same name") {
   wire has_failed;
   const auto worlds_of = [&](const char* rank) {
     ::setenv("KOLO_JOB", std::to_string(::getppid()).c_str(), 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Real launchers, and what a shell can do in their place: the ranks of one job find each other, and nobody else.
+// Real launchers, and the variables that a shell can set instead: the ranks of one job meet, and no others.
 #include <kolo/launch/job_id.hpp>
 #include <kolo/launch/rendezvous.hpp>
 
@@ -22,10 +22,10 @@ std::string this_program() {
   return ::readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "";
 }
 
-/// This program as one rank: the hidden test below.
+/// This program as one rank: runs the hidden test below.
 const std::string rank_command = "'" + this_program() + "' '[.rank]'";
 
-/// All that the command and its children print. Not the launchers' own variables, should this test run under one.
+/// Everything that the command and its children print. The variables of a launcher under which this test may run are not passed on.
 std::string output_of(const std::string& command) {
   std::string said;
   if (FILE* const pipe = ::popen(("exec 2>&1; " + command).c_str(), "r")) {
@@ -41,7 +41,7 @@ int count(const std::string& text, const std::string& part) {
   return n;
 }
 
-/// The launchers on this machine, as the beginning of a command that takes a number.
+/// The launchers on this machine: each is the start of a command, to which a number is appended.
 std::vector<std::string> launchers() {
   std::vector<std::string> found;
   if (std::system("command -v mpiexec.mpich > /dev/null") == 0) found.push_back("mpiexec.mpich -n ");
@@ -49,13 +49,13 @@ std::vector<std::string> launchers() {
     found.push_back(
         "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpiexec.openmpi --oversubscribe -n ");
   if (std::system("command -v srun > /dev/null && sinfo > /dev/null 2>&1") == 0) found.push_back("srun -n ");
-  if (found.empty()) WARN("not tried: neither MPICH, nor Open MPI, nor Slurm is installed");
+  if (found.empty()) WARN("skipped: neither MPICH, nor Open MPI, nor Slurm is installed");
   return found;
 }
 
 }  // namespace
 
-TEST_CASE("one rank", "[.rank]") {  // not a test of its own: what the others start
+TEST_CASE("one rank", "[.rank]") {  // no test by itself: the other tests start it
   std::string said;
   try {
     const auto l = kolo::from_environment();
@@ -76,7 +76,7 @@ TEST_CASE("one rank", "[.rank]") {  // not a test of its own: what the others st
   CHECK(::write(1, said.data(), said.size()) == static_cast<ssize_t>(said.size()));
 }
 
-TEST_CASE("ranks meet under every launcher, directly and within shells") {
+TEST_CASE("ranks meet under each launcher, directly and inside shells") {
   const auto before = testing::files_in("/dev/shm");
   for (const auto& launcher : launchers()) {
     for (const int n : {1, 2, 4, 8}) {
@@ -94,7 +94,7 @@ TEST_CASE("ranks meet under every launcher, directly and within shells") {
 }
 
 TEST_CASE("jobs that run at the same time do not meet") {
-  // Open MPI's launchers trip over each other in a common directory for temporary files.
+  // Open MPI's launchers conflict in a shared directory for temporary files.
   const auto beside = [](const std::string& job) { return "(d=$(mktemp -d); TMPDIR=$d " + job + "; rm -rf $d) & "; };
   for (const auto& launcher : launchers()) {
     const auto said =
@@ -109,9 +109,9 @@ TEST_CASE("jobs that run at the same time do not meet") {
   }
 }
 
-TEST_CASE("a launcher that is started by ranks of another job makes jobs of its own") {
+TEST_CASE("a launcher started by the ranks of another job makes its own jobs") {
   if (std::system("command -v mpiexec.mpich > /dev/null") != 0) {
-    WARN("not tried: MPICH is not installed");
+    WARN("skipped: MPICH is not installed");
     return;
   }
   const auto said = output_of("mpiexec.mpich -n 2 sh -c \"mpiexec.mpich -n 2 " + rank_command + "; true\"");
@@ -119,8 +119,8 @@ TEST_CASE("a launcher that is started by ranks of another job makes jobs of its 
   CHECK(count(said, "<mpich 2 met 3 met 3>") == 4);
 }
 
-TEST_CASE("ranks that a shell starts") {
-  const auto all = [](const std::string& variables) {  // # is the rank
+TEST_CASE("ranks started by a shell, with the variables of each launcher") {
+  const auto all = [](const std::string& variables) {  // # stands for the rank
     std::string command;
     for (const char* const r : {"0", "1", "2"}) {
       std::string set = variables;
@@ -142,7 +142,7 @@ TEST_CASE("ranks that a shell starts") {
               "<kolo: KOLO_SIZE is \"two\", and should be a whole number from 1 on>") == 3);
 }
 
-TEST_CASE("what is left of a job that was killed is nothing") {
+TEST_CASE("a killed job leaves nothing, and its name can be used again") {
   const std::string name = "test " + std::to_string(::getpid());
   const auto before = testing::files_in("/dev/shm");
   testing::child alone{[&]() -> std::string {
@@ -162,7 +162,7 @@ TEST_CASE("what is left of a job that was killed is nothing") {
   CHECK(testing::nothing_stays_in_dev_shm(before));
 }
 
-TEST_CASE("the name of a job") {
+TEST_CASE("job_name: two jobs have different names, and a name is short") {
   kolo::launched l;
   l.rank_variable = "KOLO_TEST_NOBODY_SETS_THIS";
   const std::string mine = job_name(l, nullptr);
@@ -190,7 +190,7 @@ TEST_CASE("the name of a job") {
           return "no mount";
         return job_name(l, nullptr);
       }}.result();
-  if (blind == "no mount") WARN("not tried without privileges: a system without /proc");
+  if (blind == "no mount") WARN("skipped without privileges: a system without /proc");
   else CHECK(blind.ends_with('/' + std::to_string(::getpid()) + "@0"));
   using namespace std::string_view_literals;
   CHECK(sets("A=1\0RANK=2\0"sv, "RANK"));

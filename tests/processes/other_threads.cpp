@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are launched by a program that has threads: those that can be ended are, and others are refused.
+// launch in a program with other threads: it ends those that it can end, and refuses others.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -16,14 +16,14 @@ namespace {
 
 using parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
 
-/// How many threads a parallel region of GNU's OpenMP has, as a compiler would call it.
+/// The number of threads in a parallel region of GNU OpenMP, called as a compiler would call it.
 int threads_of(parallel region) {
   std::atomic<int> n{0};
   region([](void* counter) { ++*static_cast<std::atomic<int>*>(counter); }, &n, 3, 0);
   return n;
 }
 
-/// In a process of its own, which ends after half a minute.
+/// Runs f in a child process, which is killed after 30 seconds.
 template <class F>
 std::string by_itself(F f) {
   return child{[&]() -> std::string {
@@ -46,7 +46,7 @@ std::optional<std::jthread> ended_by_fork;
 
 TEST_CASE("a program that has used OpenMP launches ranks that use it") {
   if (!::dlopen("libgomp.so.1", RTLD_LAZY)) {
-    WARN("not run: there is no libgomp.so.1 here");
+    WARN("skipped: there is no libgomp.so.1");
     return;
   }
   CHECK(by_itself([] {
@@ -62,8 +62,8 @@ TEST_CASE("a program that has used OpenMP launches ranks that use it") {
         }) == "3, 6 in the ranks, status 0, 3 afterwards");
 }
 
-#ifndef KOLO_SANITIZED  // a thread sanitizer has threads of its own, which are let pass
-TEST_CASE("beside other threads launch is refused, until they have ended") {
+#ifndef KOLO_SANITIZED  // a thread sanitizer has its own threads, which launch allows
+TEST_CASE("launch is refused while the program has other threads") {
   CHECK(by_itself([] {
           std::string said;
           {
@@ -83,7 +83,7 @@ TEST_CASE("beside other threads launch is refused, until they have ended") {
 }
 #endif
 
-TEST_CASE("a library may end its threads when the process forks") {
+TEST_CASE("launch: a library may end its threads in a fork handler") {
   CHECK(by_itself([] {
           ended_by_fork.emplace([](std::stop_token stop) {
             while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds{1});

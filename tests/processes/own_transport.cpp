@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kill -9 of one rank that was joined by TCP: the others hear of it within a second, and name it.
+// kill -9 of one rank over TCP: the others get an error that names it within a second.
 #include <atomic>
 
 #include "processes/what_ranks_say.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-/// When the victim died, as all processes of this host count time.
+/// When the victim died, by the clock that all processes of this host share.
 using last_moment = std::atomic<clock_type::rep>;
 
 [[noreturn]] void die(last_moment& at) {
@@ -22,7 +22,7 @@ using last_moment = std::atomic<clock_type::rep>;
   for (;;) ::pause();
 }
 
-/// What p processes say, each a rank.
+/// The results of p processes, each of them a rank.
 template <class F>
 std::vector<std::string> on_tcp_processes(int p, F f) {
   tcp::socket listener = tcp::listen_at("127.0.0.1:0");
@@ -34,7 +34,7 @@ std::vector<std::string> on_tcp_processes(int p, F f) {
   });
 }
 
-/// What a survivor says: how the call and the next one end, and whether the first came late.
+/// A survivor's result: how the call and the next one end, and whether the first error was late.
 template <class C, class F>
 std::string survive(C& comm, const last_moment& at, F call) {
   const auto first = end_of(call);
@@ -42,8 +42,7 @@ std::string survive(C& comm, const last_moment& at, F call) {
   return first + (soon ? ", soon, " : ", late, ") + end_of([&] { kolo::barrier(comm); });
 }
 
-/// `rank(comm, at)` of every rank; done again where one was late: a machine that did something else for a second does
-/// not do so three times.
+/// Runs `rank(comm, at)` on each rank; again if one was late: the machine may be busy for a second once, but not three times.
 template <class F>
 void expect_survival(int victim, int p, F rank) {
   std::vector<std::string> said;
@@ -69,24 +68,24 @@ TEST_CASE("own transport: a rank is killed before its first call, between two, a
         });
         expect_survival(victim, p, [&](auto& comm, last_moment& at) {
           std::vector<int> x(count);
-          int left = comm.rank() == victim ? 2 * static_cast<int>(count) : 0;  // that the victim still combines
-          const auto deadly = [&](int a, int b) {
+          int left = comm.rank() == victim ? 2 * static_cast<int>(count) : 0;  // elements until the kill
+          const auto killing_operator = [&](int a, int b) {
             if (left > 0 && --left == 0) die(at);
             return a + b;
           };
           return survive(comm, at, [&] {
-            for (;;) kolo::allreduce(comm, x, deadly, kolo::ring{});
+            for (;;) kolo::allreduce(comm, x, killing_operator, kolo::ring{});
           });
         });
       }
 }
 
-TEST_CASE("own transport: a rank is killed for which nobody waits") {
+TEST_CASE("own transport: a rank is killed that no rank waits for") {
   common<std::atomic<bool>> is_heard;
   *is_heard = false;
   expect_survival(2, 3, [&](auto& comm, last_moment& at) {
     if (comm.rank() == 2) die(at);
-    while (comm.rank() == 1 && !*is_heard) ::sched_yield();  // it computes
+    while (comm.rank() == 1 && !*is_heard) ::sched_yield();  // rank 1 computes
     int x = 0;
     const auto end = survive(comm, at, [&] { kolo::broadcast(comm, std::span{&x, 1}, 1, kolo::one_shot{}); });
     *is_heard = true;
@@ -94,7 +93,7 @@ TEST_CASE("own transport: a rank is killed for which nobody waits") {
   });
 }
 
-TEST_CASE("own transport: a rank is killed when the work is done: the others do not mind") {
+TEST_CASE("own transport: a rank is killed after its last call: the others are not affected") {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, 1, p - 1}) {
       common<last_moment> at;
@@ -109,7 +108,7 @@ TEST_CASE("own transport: a rank is killed when the work is done: the others do 
     }
 }
 
-TEST_CASE("own transport: a rank that is stopped is named at the deadline") {
+TEST_CASE("own transport: a stopped rank is named after the timeout") {
   common<std::atomic<pid_t>> victim;
   const auto said = on_tcp_processes(3, [&](auto& comm) -> std::string {
     kolo::barrier(comm);

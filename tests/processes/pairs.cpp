@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank is killed, or stopped, while another one sends to it, receives from it or exchanges with it: that is named, soon, and nothing is left.
+// A rank is killed or stopped while another one sends to it, receives from it or exchanges with it: it is named soon, and nothing is left.
 #include <kolo/point_to_point.hpp>
 
 #include <signal.h>
@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 1 does its part of `call` once, and ends before the second one, or, where it can begin that, within. What the others say.
+/// Rank 1 makes `call` once, and is killed before the second one, or inside it if `begin` starts it. Checks the others' errors.
 template <class Call, class Begin>
-void dies_in(const char* where, std::size_t n, Call call, Begin begin) {
+void is_killed_in(const char* where, std::size_t n, Call call, Begin begin) {
   INFO(where << " of " << n);
   launch_result end;
   for (int again = 0; again < 3; ++again) {
@@ -42,21 +42,21 @@ const auto nothing = [](auto&, auto&, auto&) {};
 
 }  // namespace
 
-TEST_CASE("a rank is killed with which another one exchanges, to which it sends, or from which it receives") {
+TEST_CASE("exchange, send, receive: the peer is killed") {
   for (const std::size_t n : {4U, 3000U, 1'000'000U}) {
     const auto exchange = [](auto& comm, auto& x, auto& y) { kolo::exchange(comm, x, y, 1 - comm.rank()); };
-    dies_in("exchange", n, exchange, nothing);
-    dies_in(
+    is_killed_in("exchange", n, exchange, nothing);
+    is_killed_in(
         "receive", n,
         [](auto& comm, auto& x, auto& y) { comm.rank() == 0 ? kolo::receive(comm, y, 1) : kolo::send(comm, x, 0); },
         nothing);
     if (n > 100'000)
-      dies_in("the middle of an exchange", n, exchange, [](auto& comm, auto& x, auto& y) {
+      is_killed_in("the middle of an exchange", n, exchange, [](auto& comm, auto& x, auto& y) {
         auto begun = kolo::start_exchange(comm, x, y, 0);
         static_cast<void>(begun.test());
         ::kill(::getpid(), SIGKILL);
       });
-    dies_in(
+    is_killed_in(
         "requests both ways", n,
         [](auto& comm, auto& x, auto& y) {
           auto a = kolo::start_send(comm, x, 1 - comm.rank(), 1), b = kolo::start_receive(comm, y, 1 - comm.rank(), 1);
@@ -64,13 +64,13 @@ TEST_CASE("a rank is killed with which another one exchanges, to which it sends,
         },
         nothing);
   }
-  dies_in(
+  is_killed_in(
       "send", 1'000'000,
       [](auto& comm, auto& x, auto& y) { comm.rank() == 0 ? kolo::send(comm, x, 1) : kolo::receive(comm, y, 0); },
       nothing);
 }
 
-TEST_CASE("a rank that is stopped is named by who receives from it, when the deadline has passed") {
+TEST_CASE("receive: a stopped peer is named after the timeout") {
   const auto end = on_processes(2, [&](auto& comm) {
     std::vector<int> x(1000), y(1000);
     if (comm.rank() == 1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with several communicators: one fails, the exception destroys another, and who waits there hears who failed.
+// Ranks with several communicators: one fails, its exception destroys another, and the ranks that wait in the other get the name of the failed rank.
 #include <array>
 #include <optional>
 #include <random>
@@ -13,31 +13,30 @@ using namespace testing;
 
 namespace {
 
-/// Refuses a call, as this rank alone does, and goes on.
+/// Fails the communicator by an invalid call of this rank only, and continues.
 template <class C>
-void fail_locally(C& comm) {
+void fail_here(C& comm) {
   int x[1]{};
   end_of([&] { kolo::broadcast(comm, x, comm.size() + 1); });
 }
 
-/// The failure of the one destroys this rank's part in the other.
+/// The failure of `failing` destroys this rank's `other`.
 const auto is_unwound = [](auto& failing, auto other) {
   auto destroyed = std::move(other);
   kolo::barrier(failing);
 };
 
-/// The last rank fails in a group of all ranks, where it is rank 0. The ranks in between hear of it there, and
-/// `leave(failing, other)`. Rank 0 waits in `other`, where rank r is (r + 2) % p, and so does the last one, if it is
-/// in that.
-template <class C, class Hear, class Leave>
-std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
+/// The last rank fails in a communicator of all ranks, where it is rank 0. The ranks in between get the error there and call `leave(failing, other)`. Rank 0
+/// waits in `other`, where rank r is (r + 2) % p, and so does the last rank, if it is a member.
+template <class C, class Describe, class Leave>
+std::string error_in_other(C& comm, bool has_the_last, Describe describe, Leave leave) {
   const int p = comm.size(), r = comm.rank(), last = p - 1;
   auto failing = comm.split(0, -r);
   auto other = comm.split(r != last || has_the_last ? 0 : 1, (r + 2) % p);
-  if (r == last) fail_locally(failing);
+  if (r == last) fail_here(failing);
   if (r == last && !has_the_last) return "";
   while (r == last && !other.transport().failed()) std::this_thread::yield();
-  if (r == last || r == 0) return hear([&] { kolo::barrier(other); });
+  if (r == last || r == 0) return describe([&] { kolo::barrier(other); });
   try {
     leave(failing, std::move(other));
   } catch (const std::exception&) {
@@ -47,7 +46,7 @@ std::string what_is_heard(C& comm, bool has_the_last, Hear hear, Leave leave) {
 const auto end = [](auto call) { return end_of(call); };
 const auto words = [](auto call) { return words_of(call); };
 
-/// `f` on threads and on processes.
+/// Runs `f` on threads and on processes.
 template <class F>
 void expect(int p, F f, const std::vector<std::string>& right) {
   CHECK(on_threads(p, f) == right);
@@ -67,16 +66,16 @@ void expect_blame(Leave leave, const std::string& blame, int times = 1) {
   for (const int p : {3, 4, 7})
     for (int k = 0; k < times; ++k)
       expect(
-          p, [&](auto& comm) { return what_is_heard(comm, true, end, leave); }, first_and_last(p, blame, blame));
+          p, [&](auto& comm) { return error_in_other(comm, true, end, leave); }, first_and_last(p, blame, blame));
 }
 
 }  // namespace
 
-TEST_CASE("unwound by another communicator's failure: the culprit is named") {
+TEST_CASE("unwound by another communicator's failure: the failed rank is named") {
   expect_blame(is_unwound, "peer failed 1", 5);
 }
 
-TEST_CASE("unwound by another communicator's failure: an operation that was started names it") {
+TEST_CASE("unwound by another communicator's failure with a request in flight: the failed rank is named") {
   expect_blame(
       [](auto& failing, auto other) {
         auto destroyed = std::move(other);
@@ -86,9 +85,9 @@ TEST_CASE("unwound by another communicator's failure: an operation that was star
       "peer failed 1");
 }
 
-TEST_CASE("unwound by another communicator's failure: who is who is said") {
+TEST_CASE("unwound by another communicator's failure: the error maps the rank numbers of the two") {
   for (const bool has_the_last : {true, false}) {
-    const auto said = on_threads(3, [&](auto& comm) { return what_is_heard(comm, has_the_last, words, is_unwound); });
+    const auto said = on_threads(3, [&](auto& comm) { return error_in_other(comm, has_the_last, words, is_unwound); });
     const std::string numbers = has_the_last ? ", where rank 1 is rank 0" : " (ranks as they are numbered there)";
     INFO(said[0]);
     CHECK(said[0].starts_with("kolo: barrier #1, round 0, rank 0: reports the failure of another communicator" +
@@ -96,14 +95,14 @@ TEST_CASE("unwound by another communicator's failure: who is who is said") {
   }
 }
 
-TEST_CASE("unwound by the failure of another communicator's rank: nobody is named") {
+TEST_CASE("unwound by the failure of a rank that is not a member here: no rank is named") {
   for (const int p : {3, 4})
     expect(
-        p, [](auto& comm) { return what_is_heard(comm, false, end, is_unwound); },
+        p, [](auto& comm) { return error_in_other(comm, false, end, is_unwound); },
         first_and_last(p, "peer failed -1", ""));
 }
 
-TEST_CASE("unwound by an exception around another communicator's failure") {
+TEST_CASE("unwound by an exception that nests another communicator's failure: the failed rank is named") {
   expect_blame(
       [](auto& failing, auto other) {
         auto destroyed = std::move(other);
@@ -116,7 +115,7 @@ TEST_CASE("unwound by an exception around another communicator's failure") {
       "peer failed 1");
 }
 
-TEST_CASE("unwound by another communicator's failure, which another thread has caught") {
+TEST_CASE("unwound by another communicator's failure, caught by another thread: the failed rank is named") {
   expect_blame(
       [](auto& failing, auto other) {
         auto destroyed = std::move(other);
@@ -133,11 +132,11 @@ TEST_CASE("unwound by another communicator's failure, which another thread has c
       "peer failed 1");
 }
 
-TEST_CASE("who keeps another communicator's failure, goes on, and then throws, is the culprit") {
+TEST_CASE("a rank that keeps another communicator's failure, continues and later throws is itself named") {
   const auto f = [](auto& comm) -> std::string {
     std::optional<kolo::error> kept;
     auto failing = comm.split(0, -comm.rank());
-    if (comm.rank() == 2) fail_locally(failing);
+    if (comm.rank() == 2) fail_here(failing);
     try {
       kolo::barrier(failing);
     } catch (const kolo::error& e) {
@@ -150,26 +149,26 @@ TEST_CASE("who keeps another communicator's failure, goes on, and then throws, i
   for (int k = 0; k < 5; ++k) CHECK(on_threads(3, f) == all_but(1, 3, "peer failed 1"));
 }
 
-TEST_CASE("who has got over another communicator's failure, and then throws, is the culprit") {
+TEST_CASE("a rank that has handled another communicator's failure and later throws is itself named") {
   const auto throws = [](auto& failing, auto other) {
     end_of([&] { kolo::barrier(failing); });
     auto destroyed = std::move(other);
     if (destroyed.rank() == 0) throw std::logic_error{"of its own"};
     end_of([&] { kolo::barrier(destroyed); });
   };
-  const auto said = first_and_last(3, "peer failed 0", "peer failed 0");  // the rank in between is 0 there
+  const auto said = first_and_last(3, "peer failed 0", "peer failed 0");  // the middle rank is rank 0 there
   for (int k = 0; k < 5; ++k)
     expect(
-        3, [&](auto& comm) { return what_is_heard(comm, true, end, throws); }, said);
+        3, [&](auto& comm) { return error_in_other(comm, true, end, throws); }, said);
 }
 
-TEST_CASE("a failure that is passed on from one communicator to the next keeps its culprit") {
+TEST_CASE("a failure passed on through two communicators still names the failed rank") {
   const auto f = [](auto& comm) -> std::string {
     const int r = comm.rank();
     auto failing = comm.split(0, -r);
     auto between = comm.split(r == 1 || r == 2 ? 0 : 1, r);
     auto other = comm.split(r == 2 ? 1 : 0, r);
-    if (r == 3) fail_locally(failing);
+    if (r == 3) fail_here(failing);
     if (r == 2) return end_of([&] { is_unwound(failing, std::move(between)); });
     if (r == 1) return end_of([&] { is_unwound(between, std::move(other)); });
     return end_of([&] { kolo::barrier(other); });

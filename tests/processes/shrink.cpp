@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shrinking, for ranks that are processes: kill -9 before, in and after it, in each round of a call and at each step of the agreement.
+// shrink, for ranks as processes: kill -9 before, in and after it, in each round of a call and at each step of the agreement.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -13,31 +13,31 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Where a rank is after others, up to two, were lost.
-int place_without(int rank, int first_lost, int second_lost = 99) {
+/// The new rank of `rank` after one or two others were lost.
+int rank_without(int rank, int first_lost, int second_lost = 99) {
   return rank - (rank > first_lost ? 1 : 0) - (rank > second_lost ? 1 : 0);
 }
 
-/// The process that has said so ends after so many uses of its memory.
-using deadly = ending_memory<kolo::detail::shm::shared_mapping, die>;
+/// The process ends when `uses_left` uses of its memory have passed.
+using killed_memory = ending_memory<kolo::detail::shm::shared_mapping, die>;
 
-/// Did the rank `victim` die at its so manieth use of memory in `shrink`? The others have what is left, either way.
-bool dies_at(int use, int p, int victim) {
-  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<deadly>>;
+/// Whether the rank `victim` is killed at use number `use` of its memory in `shrink`. The others get the remaining ranks in either case.
+bool is_killed_at(int use, int p, int victim) {
+  using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<killed_memory>>;
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};
-  deadly memory;
+  killed_memory memory;
   const auto region = comm_type::transport_type::initialise(memory, shape);
   const auto end = on_processes(p, [&](auto& outer) -> std::string {
     comm_type comm{memory, region, shape, outer.rank()};
     (void)end_of([&] { kolo::barrier(outer); });
-    if (comm.rank() == victim) deadly::uses_left = use;
+    if (comm.rank() == victim) killed_memory::uses_left = use;
     auto rest = comm.shrink();
-    if (comm.rank() == victim) deadly::uses_left = -1;
-    if (end_of([&] { kolo::barrier(rest); }) != "fine") {  // it has died when all had come
+    if (comm.rank() == victim) killed_memory::uses_left = -1;
+    if (end_of([&] { kolo::barrier(rest); }) != "fine") {  // it was killed after all ranks had arrived
       auto again = rest.shrink();
-      return laws::is_whole(again, place_without(comm.rank(), victim), p - 1);
+      return laws::is_whole(again, rank_without(comm.rank(), victim), p - 1);
     }
-    return laws::is_whole(rest, rest.size() == p ? comm.rank() : place_without(comm.rank(), victim), rest.size());
+    return laws::is_whole(rest, rest.size() == p ? comm.rank() : rank_without(comm.rank(), victim), rest.size());
   });
   INFO("use " << use << " of rank " << victim << " of " << p << ": " << end.errors);
   CHECK(end.clean);
@@ -46,9 +46,9 @@ bool dies_at(int use, int p, int victim) {
   return died;
 }
 
-/// A call with a rank that dies in it; the others shrink, and make the same call among themselves.
+/// A rank is killed in a call; the others shrink and make the same call.
 template <class S>
-void goes_on(const S& schedule, int p, int victim, int round) {
+void continues(const S& schedule, int p, int victim, int round) {
   const auto end = on_processes(p, [&](auto& whole) -> std::string {
     kolo::communicator<dying_messages> comm{std::move(whole.transport())};
     kolo::inject_fault(comm, {.what = kolo::fault_kind::kill, .rank = victim, .round = round});
@@ -58,7 +58,7 @@ void goes_on(const S& schedule, int p, int victim, int round) {
     });
     auto rest = comm.shrink();
     if (kolo::supports(schedule, rest.size())) any_call(rest, schedule, each_part);
-    return first + laws::is_whole(rest, place_without(comm.rank(), victim), p - 1);
+    return first + laws::is_whole(rest, rank_without(comm.rank(), victim), p - 1);
   });
   INFO("rank " << victim << " of " << p << ", round " << round << ": " << end.errors);
   CHECK(end.said == all_but(victim, p, "peer died " + std::to_string(victim)));
@@ -66,16 +66,16 @@ void goes_on(const S& schedule, int p, int victim, int round) {
 }
 
 template <class S>
-void goes_on_after_each_round(const S& schedule) {
+void continues_after_each_round(const S& schedule) {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, p - 1})
       for (int k = 0; k < schedule.rounds(p); ++k)
-        if (takes_part(schedule, victim, p, k)) goes_on(schedule, p, victim, k);
+        if (takes_part(schedule, victim, p, k)) continues(schedule, p, victim, k);
 }
 
 }  // namespace
 
-TEST_CASE("shrink: laws, for processes") {
+TEST_CASE("shrink: the laws hold for processes") {
   const auto holds = [](auto law) {
     for (const int p : {1, 2, 3, 4, 8}) {
       const auto end = on_processes(p, law);
@@ -90,21 +90,21 @@ TEST_CASE("shrink: laws, for processes") {
   holds(laws::shrinking_happens_once);
 }
 
-TEST_CASE("shrink: a rank is killed in each round of a call, the others make it again without it") {
-  goes_on_after_each_round(kolo::ring::allreduce{});
-  goes_on_after_each_round(kolo::binomial::broadcast{});
+TEST_CASE("shrink: a rank is killed in each round of a call, and the others make the call again without it") {
+  continues_after_each_round(kolo::ring::allreduce{});
+  continues_after_each_round(kolo::binomial::broadcast{});
 }
 
 TEST_CASE("shrink: a rank is killed at each step of the agreement") {
   for (int p = 2; p <= 4; ++p)
     for (const int victim : std::set<int>{0, 1, p - 1}) {
       int use = 1;
-      while (dies_at(use, p, victim)) ++use;
+      while (is_killed_at(use, p, victim)) ++use;
       CHECK(use >= 4);
     }
 }
 
-TEST_CASE("shrink: a rank is killed that already waits for the others there") {
+TEST_CASE("shrink: a rank is killed that already waits in shrink") {
   struct moment {
     std::atomic<pid_t> victim;
   };
@@ -112,9 +112,9 @@ TEST_CASE("shrink: a rank is killed that already waits for the others there") {
     common<moment> at;
     const auto end = on_processes(p, [&](auto& comm) -> std::string {
       if (comm.rank() == 0) at->victim = ::getpid();
-      if (comm.rank() == p - 1) {  // the last to come, so until then nothing is agreed
+      if (comm.rank() == p - 1) {  // the last to arrive: nothing is agreed before
         while (at->victim == 0) ::sched_yield();
-        ::usleep(30'000);  // most often it waits by then; whether or not, what follows is the same
+        ::usleep(30'000);  // the victim usually waits by then; the result does not depend on it
         ::kill(at->victim, SIGKILL);
       }
       auto rest = comm.shrink();
@@ -127,7 +127,7 @@ TEST_CASE("shrink: a rank is killed that already waits for the others there") {
   }
 }
 
-TEST_CASE("shrink: one after another is killed, until one is left") {
+TEST_CASE("shrink: ranks are killed one after another, until one is left") {
   const auto end = on_processes(4, [&](auto& comm) -> std::string {
     const int number = comm.rank();
     for (int lost = 0; lost < 3; ++lost) {
@@ -148,7 +148,7 @@ TEST_CASE("shrink: one after another is killed, until one is left") {
   CHECK(end.clean);
 }
 
-TEST_CASE("shrink: a rank that is stopped is left out, and hears it when it goes on") {
+TEST_CASE("shrink: a stopped rank is left out, and gets an error when it continues") {
   common<std::atomic<pid_t>> stopped;
   const auto end = on_processes(3, [&](auto& comm) -> std::string {
     kolo::barrier(comm);
@@ -169,8 +169,7 @@ TEST_CASE("shrink: a rank that is stopped is left out, and hears it when it goes
   CHECK(end.clean);
 }
 
-TEST_CASE(
-    "shrink: a rank that dies when nobody shrinks is a failure of the launch, and so is one that fails afterwards") {
+TEST_CASE("shrink: launch returns an error if no rank shrinks after a death, or if a rank fails after shrink") {
   const auto status = [](auto then) {
     return on_processes(3,
                         [&](auto& comm) -> std::string {
@@ -191,7 +190,7 @@ TEST_CASE(
           if (comm.rank() == 2) die();
           (void)end_of([&] { kolo::barrier(comm); });
           auto rest = comm.shrink();
-          (void)end_of([&] { comm.shrink(); });  // is refused: it was called before
+          (void)end_of([&] { comm.shrink(); });  // refused: it was called before
           kolo::barrier(rest);
         }) == 0);
   common<std::atomic<int>> have_parts;
@@ -218,7 +217,7 @@ TEST_CASE(
         }) == 128 + SIGKILL);
 }
 
-TEST_CASE("shrink: what a rank has started elsewhere goes on while it waits for the others there") {
+TEST_CASE("shrink: a rank's request on another communicator progresses while it waits in shrink") {
   const auto said = on_threads(3, [](auto& comm) -> std::string {
     auto two = comm.split(comm.rank() == 2, 0);
     if (comm.rank() == 2) return "2 6";  // leaves
@@ -232,7 +231,7 @@ TEST_CASE("shrink: what a rank has started elsewhere goes on while it waits for 
   CHECK(said == all_say(3, "2 6"));
 }
 
-TEST_CASE("shrink: what the destructor of a request has found is got over by who shrinks") {
+TEST_CASE("shrink: a failure found by a request's destructor does not remain after shrink") {
   const auto end = on_processes(3, [](auto& comm) -> std::string {
     if (comm.rank() == 2) die();
     std::vector<int> x(100'000);
@@ -244,7 +243,7 @@ TEST_CASE("shrink: what the destructor of a request has found is got over by who
   CHECK(end.status == 0);
 }
 
-TEST_CASE("shrink: memory on the heap of the group stays what it was, and is addressed by the new one") {
+TEST_CASE("shrink: the group's heap memory does not change, and the new group addresses it") {
   const auto end = on_processes(3, [&](auto& comm) -> std::string {
     const kolo::shm::allocator<int> shared{comm};
     std::vector<int, kolo::shm::allocator<int>> x(20'000, comm.rank(), shared);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank that stops in the middle of a piece, and goes on when the others have given up: each function returns what is wrong then.
+// A rank that is stopped in the middle of a piece, and continues after the others have timed out: each function returns what is wrong then.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct stop {
   std::atomic<bool> has_ended{false};
 };
 
-/// Adds, and stops its process once, so many elements from now; 0: never.
+/// Adds, and stops its process once after `left` elements; 0: never.
 struct stopping_sum {
   static inline int left = 0;
   stop* at;
@@ -30,7 +30,7 @@ struct stopping_sum {
   }
 };
 
-/// Shared memory; a process that has said so is stopped when it is about to write a reply where the peer's buffer is.
+/// Shared memory; a process that sets `at` is stopped when it is about to write a reply into the peer's buffer.
 class stopping_at_a_reply : public kolo::shm::transport {
  public:
   explicit stopping_at_a_reply(kolo::shm::transport&& t) : slot_transport{std::move(t)} {}
@@ -60,14 +60,14 @@ class stopping_at_a_reply : public kolo::shm::transport {
   static inline const std::size_t page_size = kolo::detail::shm::page_size();
 };
 
-/// The call of the rank that is stopped; "" if it did not succeed, whatever it says.
+/// The call of the stopped rank; "" if it failed with any error.
 template <class F>
 std::string stopped_call(stop& at, F call) {
   const auto end = end_of(call);
   at.has_ended = true;
-  return end == "fine" ? "what was taken back was counted" : "";
+  return end == "fine" ? "a revoked piece was used" : "";
 }
-/// Until that call has ended, whenever it is stopped.
+/// Continues the stopped process, repeatedly, until its call has ended.
 inline void wake(stop& at) {
   for (; !at.has_ended; ::sched_yield())
     if (at.process != 0) ::kill(at.process, SIGCONT);
@@ -79,15 +79,15 @@ struct wakes_at_the_end {
   }
 };
 
-/// "" where that is what all ranks said.
+/// The concatenated results; "" if all are "".
 inline std::string together(const std::vector<std::string>& said) {
   std::string all;
   for (const auto& words : said) all += words;
   return all;
 }
 
-/// In memory that `make(comm, n)` gives, all ranks but the last find it late, go on without it, and use the same memory unless they are told that it is
-/// in use; then it wakes. A machine that does something else for a second makes the last rank late before it is stopped: once, not three times.
+/// In memory from `make(comm, n)`, all ranks but the last time out, continue without it, and use the memory again unless it is reported as in use; then the
+/// last rank continues. Repeated if the busy machine makes the last rank late before it is stopped: that may happen once, but not three times.
 template <class Make>
 std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make, int tries = 3) {
   constexpr int n = 50'000;
@@ -112,7 +112,8 @@ std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make, i
       if ((words.find("do not use or free them") != words.npos) != is_in_use) return words;
     }
     auto rest = comm.shrink({.timeout = 1s});
-    if (rest.size() != p - 1 || (rest.buffers_in_use() > 0) != is_in_use) return "what is in use is not handed down";
+    if (rest.size() != p - 1 || (rest.buffers_in_use() > 0) != is_in_use)
+      return "the buffers in use are not passed on to the new communicator";
     if (!is_in_use) {
       std::fill(x.begin(), x.end(), 10);
       kolo::allreduce(rest, x, kolo::sum, {.timeout = 10s});
@@ -125,7 +126,7 @@ std::string survivors_use_their_memory_again(int p, bool is_in_use, Make make, i
     kolo::allreduce(rest, x, kolo::max);
     return "";
   });
-  const auto said = together(end.said) + (end.clean ? "" : "something is left behind");
+  const auto said = together(end.said) + (end.clean ? "" : "something is left");
   if (tries == 1 || said.find("not stopped yet") == said.npos) return said;
   return survivors_use_their_memory_again(p, is_in_use, make, tries - 1);
 }
@@ -140,13 +141,13 @@ inline std::string symmetric_memory_is_said_to_be_in_use() {
                                           [](auto& comm, std::size_t n) { return kolo::symmetric<int>(comm, n); });
 }
 
-/// Rank 1 has all that it waits for, and is stopped while it reads the last of it in rank 0's memory.
+/// Rank 1 has received all it waits for, and is stopped while it reads the last of it from rank 0's memory.
 inline std::string changed_operands_are_noticed() {
   common<stop> at;
   const auto end = on_processes(2, [&](auto& comm) -> std::string {
     constexpr int n = 50'000;
     std::vector<int, kolo::shm::allocator<int>> x(n, 1, kolo::shm::allocator<int>{comm}), y(n);
-    const auto call = [&] {  // rank 1 sends nothing that it would have to wait for
+    const auto call = [&] {  // rank 1 sends nothing, so it waits for no reply
       kolo::reduce(comm, x, y, stopping_sum{&*at}, 1, kolo::one_shot{}, {.timeout = 1s});
     };
     kolo::barrier(comm);
@@ -159,7 +160,7 @@ inline std::string changed_operands_are_noticed() {
   return together(end.said);
 }
 
-/// Rank 1, a thread, stays for more than a second in an operator that reads rank 0's memory, when rank 0 has given up.
+/// Rank 1, a thread, stays for more than a second in an operator that reads rank 0's memory, after rank 0 has timed out.
 inline std::string threads_are_waited_for() {
   std::atomic<bool> has_ended{false};
   return together(on_threads(2, [&](auto& comm) -> std::string {
@@ -176,11 +177,11 @@ inline std::string threads_are_waited_for() {
     };
     const auto said = end_of([&] { kolo::allreduce(comm, x, op, kolo::two_shot{}, {.timeout = 50ms}); });
     if (comm.rank() == 0) has_ended = true;
-    return too_early ? "its peer still reads its memory" : said == "timeout 1" ? "" : said;
+    return too_early ? "the call returned while its peer still read its memory" : said == "timeout 1" ? "" : said;
   }));
 }
 
-/// Rank 0 has taken rank 1's piece and waits for rank 2; all fail, and nobody waits for what rank 0 does not read any more.
+/// Rank 0 has claimed rank 1's piece and waits for rank 2; all fail, and no rank waits for a read that rank 0 will not make.
 inline std::string who_fails_lets_go() {
   std::latch given_up{2};
   return together(on_threads(3, [&](auto& comm) -> std::string {
@@ -188,14 +189,15 @@ inline std::string who_fails_lets_go() {
     kolo::barrier(comm);
     if (comm.rank() == 2) return given_up.wait(), "";
     const kolo::threads::communicator::options soon{.timeout = 50ms};
-    const auto said = end_of([&] {  // the one who sends runs a stream, the one who receives a plan
+    const auto said = end_of([&] {  // the sender runs a stream, the receiver a plan
       if (comm.rank() == 1) kolo::start_gather(comm, x, y, 0, kolo::one_shot{}, soon).wait();
       else kolo::gather(comm, x, y, 0, kolo::one_shot{}, soon);
     });
     given_up.count_down();
     for (const auto end = std::chrono::steady_clock::now() + 10s; !given_up.try_wait(); ::usleep(1000))
-      if (std::chrono::steady_clock::now() > end) return "its peer waits for it";  // and will not when it has left
-    return said.starts_with("timeout ") ? "" : said;  // rank 1 only knows that rank 0 is late
+      if (std::chrono::steady_clock::now() > end)
+        return "its peer waits for a released piece";  // and would not, once it has left
+    return said.starts_with("timeout ") ? "" : said;   // rank 1 only knows that rank 0 is late
   }));
 }
 

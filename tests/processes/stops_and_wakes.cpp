@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks that are stopped, woken and killed at random microseconds, while they call, shrink, and call again on the same buffers: nothing is ever wrong.
-// By hand: processes.stops_and_wakes (target kolo_later), with KOLO_RUNS=500, KOLO_SEED=1 and KOLO_FIRST=0 in the environment, say.
+// Ranks are stopped, continued and killed at random times while they call, shrink, and call again on the same buffers: no result is ever wrong. By hand:
+// processes.stops_and_wakes (target kolo_later), for example with KOLO_RUNS=500, KOLO_SEED=1 and KOLO_FIRST=0 in the environment.
 #include <atomic>
 #include <cstdio>
 #include <iterator>
@@ -18,7 +18,7 @@ constexpr int most = 4;
 using moment = std::chrono::steady_clock::time_point;
 using shared_ints = std::vector<int, kolo::shm::allocator<int>>;
 
-struct book {
+struct totals {
   std::atomic<pid_t> ranks[most];
   std::atomic<long> calls, failures, shrinks, taken_back, in_use, left_out, stops, kills, wrong, wrong_later, hung;
   std::atomic<long long> slowest_ns;  ///< the longest call of a rank that was not stopped meanwhile
@@ -32,7 +32,7 @@ T drawn(std::mt19937& dice, std::initializer_list<T> those) {
 
 int all_members(int members) { return (1 << members) - 1; }
 
-/// Adds; a rank that has said so stops itself in the middle of some piece, until it is woken.
+/// Adds; where `left` is set, stops its process in the middle of a piece, until it is continued.
 struct stopping_sum {
   static inline long left = 0;
   int operator()(int a, int b) const {
@@ -41,10 +41,11 @@ struct stopping_sum {
   }
 };
 
-/// One rank: what it holds in step k is its own bit, shifted by what the step says, so a sum tells whose numbers are in it.
-class player {
+/// One rank. In step k it holds its own bit, so that a sum shows which ranks' operands are in it.
+class stress_rank {
  public:
-  player(kolo::shm::communicator& comm, book& all, std::size_t n) : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} {
+  stress_rank(kolo::shm::communicator& comm, totals& all, std::size_t n)
+      : comm_{comm}, all_{all}, id_{comm.rank()}, n_{n} {
     make_buffers();
   }
 
@@ -96,7 +97,7 @@ class player {
          known < t.count() && !all_.slowest_ns.compare_exchange_weak(known, t.count());) {
     }
   }
-  /// False: the others have gone on without this rank.
+  /// False: the others have continued without this rank.
   bool go_on(int& members, int& step) {
     for (;;) {
       try {
@@ -116,7 +117,7 @@ class player {
   }
 
   kolo::shm::communicator& comm_;
-  book& all_;
+  totals& all_;
   int id_;
   std::size_t n_;
   shared_ints x_{}, y_{};
@@ -127,7 +128,7 @@ void rest(std::mt19937& dice, std::initializer_list<unsigned> at_most) {
   ::usleep(static_cast<unsigned>(dice() % drawn(dice, at_most)));
 }
 
-void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::initializer_list<unsigned> at_most,
+void stop_for_at_most(totals& all, std::mt19937& dice, std::size_t victim, std::initializer_list<unsigned> at_most,
                       unsigned at_least = 0) {
   ++all.stops, ++all.stops_of[victim];
   ::kill(all.ranks[victim], SIGSTOP);
@@ -136,13 +137,13 @@ void stop_for_at_most(book& all, std::mt19937& dice, std::size_t victim, std::in
   ::kill(all.ranks[victim], SIGCONT);
 }
 
-/// Some are stopped for a moment, then one for longer, and sometimes one is killed; in the end the others are awake.
-void disturb(book& all, unsigned seed, moment end) {
+/// Stops some ranks briefly, then one for longer, and sometimes kills one; at the end all others run.
+void disturb(totals& all, unsigned seed, moment end) {
   std::mt19937 dice{seed};
   while (std::any_of(std::begin(all.ranks), std::end(all.ranks), [](const auto& pid) { return pid == 0; }))
     ::usleep(100);
   rest(dice, {50'000});
-  if (dice() % 2 == 0) ::usleep(1'500'000);  // one that has stopped itself is left out
+  if (dice() % 2 == 0) ::usleep(1'500'000);  // a rank that has stopped itself is left out
   for (auto n = dice() % 4; n > 0; --n, rest(dice, {200, 50'000}))
     stop_for_at_most(all, dice, dice() % most, {1'000, 100'000});
   if (dice() % 4 == 0) {
@@ -150,14 +151,14 @@ void disturb(book& all, unsigned seed, moment end) {
     ::kill(all.ranks[dice() % most], SIGKILL);
     rest(dice, {200, 100'000});
   }
-  // Half of the others have gone on without it when it wakes.
+  // In half of the runs the others have continued without it when it is continued.
   stop_for_at_most(all, dice, dice() % most, {300'000, 700'000}, dice() % 3 == 0 ? 0 : 1'500'000);
   rest(dice, {200'000});
-  for (; std::chrono::steady_clock::now() < end; ::usleep(20'000))  // who stops itself late is woken, too
+  for (; std::chrono::steady_clock::now() < end; ::usleep(20'000))  // also continues a rank that stopped itself late
     for (const auto& pid : all.ranks) ::kill(pid, SIGCONT);
 }
 
-void say(int runs, const book& all) {
+void say(int runs, const totals& all) {
   std::printf(
       "%d runs: %ld calls, %ld failed, %ld shrinks, %ld stops, %ld kills, %ld left out, %ld took memory back, %ld "
       "buffers in use",
@@ -170,11 +171,11 @@ void say(int runs, const book& all) {
 
 }  // namespace
 
-TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers again") {
+TEST_CASE("ranks are stopped, continued and killed at random, and use their buffers again") {
   const auto number = [](const char* name, int otherwise) {
     return std::getenv(name) ? std::atoi(std::getenv(name)) : otherwise;
   };
-  common<book> all;
+  common<totals> all;
   const int runs = number("KOLO_RUNS", 20);
   for (int run = number("KOLO_FIRST", 0), first = run; run < first + runs; ++run) {
     const auto seed = static_cast<unsigned>(number("KOLO_SEED", 1) * 100'000 + run);
@@ -186,7 +187,7 @@ TEST_CASE("ranks are stopped, woken and killed at random, and use their buffers 
       ::alarm(60);
       (void)::freopen("/dev/null", "w", stderr);
       return std::to_string(kolo::shm::launch(most, [&](auto& comm) {
-        player mine{comm, *all, n};
+        stress_rank mine{comm, *all, n};
         kolo::barrier(comm);
         all->ranks[comm.rank()] = ::getpid();
         if (static_cast<int>(seed % 8) == comm.rank())

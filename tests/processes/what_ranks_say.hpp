@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as processes or threads, each of which says in a string what it saw; the test checks the strings.
+// Ranks as processes or threads, each of which returns a string; the test checks the strings.
 #pragma once
 
 #include <kolo/impl/engine.hpp>
@@ -22,7 +22,7 @@
 
 namespace testing {
 
-/// Zeroed memory that this process and those that it starts have in common.
+/// Zeroed memory that this process shares with its children.
 template <class T>
 class common {
  public:
@@ -50,14 +50,14 @@ std::string end_and_next(C& comm, F call) {
 }
 
 struct launch_result {
-  std::vector<std::string> said;  ///< by each rank; "nothing" where it did not come to that
+  std::vector<std::string> said;  ///< the result of each rank; "nothing" if it did not return
   int status = -1;                ///< of launch
-  std::string errors;             ///< what was written to standard error
+  std::string errors;             ///< the text written to standard error
   bool no_process_left = false;
-  bool clean = false;  ///< nor a file in /dev/shm
+  bool clean = false;  ///< and no file in /dev/shm
 };
 
-/// f(comm) -> string on p processes.
+/// Runs f(comm) -> string on p processes.
 template <class F>
 launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
   common<notes> book;
@@ -76,7 +76,7 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
     book->left_over = ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD;
     return 0;
   });
-  result.errors.erase(0, result.errors.find('\n') + 1);  // with_standard_error's own first line
+  result.errors.erase(0, result.errors.find('\n') + 1);  // the first line is the function's result
   for (int r = 0; r < p; ++r) result.said.push_back(book->of_rank[r]);
   result.status = book->status;
   result.no_process_left = book->left_over == 0;
@@ -84,7 +84,7 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
   return result;
 }
 
-/// f(comm) -> string on p threads.
+/// Runs f(comm) -> string on p threads.
 template <class F>
 std::vector<std::string> on_threads(int p, F f,
                                     const kolo::threads::options& o = {.timeout = std::chrono::seconds{60}}) {
@@ -92,12 +92,12 @@ std::vector<std::string> on_threads(int p, F f,
   try {
     kolo::threads::run(
         p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
-  } catch (const std::exception&) {  // the ranks that threw said nothing
+  } catch (const std::exception&) {  // the ranks that threw keep "nothing"
   }
   return said;
 }
 
-/// Does any rank say that it was late?
+/// Whether any rank was late.
 inline bool any_is_late(const launch_result& end) {
   for (const std::string& said : end.said)
     if (said.find("late") != std::string::npos) return true;
@@ -107,7 +107,7 @@ inline bool any_is_late(const launch_result& end) {
 inline std::vector<std::string> all_say(int p, const std::string& words) {
   return std::vector<std::string>(static_cast<std::size_t>(p), words);
 }
-/// `words` from all but one.
+/// `words` from all ranks but one.
 inline std::vector<std::string> all_but(int one, int p, const std::string& words,
                                         const std::string& other = "nothing") {
   auto said = all_say(p, words);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Adaptive summation: equal gradients stay, those at right angles are added, each tensor by itself, and every rank gets the bits of the tree.
+// Adaptive summation: equal gradients are averaged, orthogonal ones added, each tensor separately; each rank gets the bits of the tree.
 #include <kolo/train/adasum.hpp>
 
 #include <kolo/launch/threads.hpp>
@@ -24,7 +24,7 @@ constexpr int sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17};
 
 using vector = std::vector<float>;
 
-/// By the definition, of whole vectors.
+/// The definition, applied to whole vectors.
 vector combined(const vector& a, const vector& b) {
   double ab = 0, aa = 0, bb = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -36,7 +36,7 @@ vector combined(const vector& a, const vector& b) {
   return sum;
 }
 
-/// The tree over the ranks' vectors, as the order says it.
+/// The tree over the ranks' vectors, in the documented order.
 vector tree(std::vector<vector> of) {
   std::size_t m = 1;
   while (2 * m <= of.size()) m *= 2;
@@ -54,7 +54,7 @@ vector uneven(int rank, std::size_t tensor, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("adasum: every rank has the bits of the tree, tensor by tensor") {
+TEST_CASE("adasum: each rank has the bits of the tree, tensor by tensor") {
   tally t;
   for (const int p : sizes)
     kolo::threads::run(p, [&](auto& comm) {
@@ -75,7 +75,7 @@ TEST_CASE("adasum: every rank has the bits of the tree, tensor by tensor") {
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("adasum: what agrees is averaged, what is at right angles is added, a zero changes nothing") {
+TEST_CASE("adasum: equal gradients are averaged, orthogonal ones added, and a zero gradient changes nothing") {
   tally t;
   for (const int p : sizes)
     kolo::threads::run(p, [&](auto& comm) {
@@ -100,7 +100,7 @@ TEST_CASE("adasum: what agrees is averaged, what is at right angles is added, a 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("adasum: views with gaps, local parameters, rows") {
+TEST_CASE("adasum: views with gaps, local parameters, and a refused parameter with rows") {
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
     float wide[8] = {1, 9, 1, 9, 1, 9, 1, 9}, own[2] = {float(comm.rank()), 1};
@@ -121,7 +121,7 @@ TEST_CASE("adasum: views with gaps, local parameters, rows") {
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("adasum: what one rank refuses, or does not survive, all ranks hear at once") {
+TEST_CASE("adasum: an argument error or an exception of one rank fails all ranks at once") {
   struct parameter {
     std::span<float> value, gradient;
     kolo::row_list* rows = nullptr;
@@ -152,7 +152,7 @@ TEST_CASE("adasum: what one rank refuses, or does not survive, all ranks hear at
           t.expect(contains(words, is_refused   ? "has .rows"
                                    : is_culprit ? "the list is broken"
                                                 : "an exception ended adasum: the list is broken"));
-          all.arrive_and_wait();  // nobody hears it by the others' ends
+          all.arrive_and_wait();  // no rank learns it from the destruction of another's communicator
         },
         {.timeout = std::chrono::seconds{3}});
     CHECK(t.wrong == 0);

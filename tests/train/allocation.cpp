@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A step allocates nothing, on any rank, once the first one is done.
+// Steps after the first allocate nothing on any rank.
 #include <kolo/collective/barrier.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/launch/threads.hpp>
@@ -26,7 +26,7 @@ namespace {
 std::atomic<long> allocations = 0;
 }
 
-// Not inlined, or g++ takes them for a pair that does not match.
+// Not inlined: g++ would warn that new and delete do not match.
 [[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(bytes);
@@ -59,7 +59,7 @@ struct sgd {
   }
 };
 
-/// What all ranks allocate in five steps after the first. make(comm, parameters) gives what makes a step.
+/// The allocations of all ranks in five steps after the first. make(comm, parameters) returns a function that makes a step.
 template <class Make>
 long allocated(int p, Make make) {
   std::atomic<long> before = -1, after = -2;
@@ -80,7 +80,7 @@ long allocated(int p, Make make) {
   return after - before;
 }
 
-/// What makes a step of an optimizer, which cannot be moved.
+/// A function that makes a step of an optimizer; the optimizer itself cannot be moved.
 template <class Optimizer>
 struct stepping {
   std::unique_ptr<Optimizer> optimizer;
@@ -112,7 +112,7 @@ TEST_CASE("steps after the first allocate nothing") {
   }
 }
 
-TEST_CASE("steps after the first allocate nothing where what a wire rounds away is kept, of elements or of groups") {
+TEST_CASE("steps after the first allocate nothing with error feedback, of elements or of groups") {
   const auto with_feedback = [](auto op) {
     return allocated(3, [&](auto& comm, auto& all) {
       using optimizer = decltype(kolo::distributed_optimizer{comm, sgd{}, all, op});
@@ -124,7 +124,7 @@ TEST_CASE("steps after the first allocate nothing where what a wire rounds away 
   CHECK(with_feedback(kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average)) == 0);
 }
 
-TEST_CASE("whether gradients with gaps share elements is asked in memory that does not grow with them") {
+TEST_CASE("the check for shared elements of gradients with gaps allocates the same for any length") {
   struct column {
     kolo::strided<float, 1> value, gradient;
   };

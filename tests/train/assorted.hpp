@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A model whose parameters are not all alike, and what one rank does that has all the gradients.
+// A model with different kinds of parameters, and the step of one rank that has all gradients.
 #pragma once
 
 #include <kolo/train/parameter.hpp>
@@ -21,7 +21,7 @@ struct any_parameter {
   kolo::row_list* rows = nullptr;
 };
 
-/// Floats: a bias, a table of 20 x 3 of which each rank touches two rows, one tensor of each rank's own. Doubles: two tensors.
+/// Floats: a bias, a table of 20 x 3 of which each rank touches two rows, one local tensor. Doubles: two tensors.
 struct assorted {
   std::vector<float> f[3], of_f[3];
   std::vector<double> d[2], of_d[2];
@@ -37,7 +37,7 @@ struct assorted {
   std::vector<any_parameter<double>> doubles() { return {{d[0], of_d[0]}, {d[1], of_d[1]}}; }
   auto parameters() { return kolo::mixed_parameters{floats(), doubles()}; }
 
-  /// What ranks first ... last - 1 have together, divided by `divisor`; of the local tensor, what rank `own` has.
+  /// Sets the sum of the gradients of ranks first ... last - 1, divided by `divisor`; of the local tensor, rank `own`'s gradient.
   void set(int first, int last, int step, int divisor, int own) {
     for (auto& g : of_f) std::fill(g.begin(), g.end(), 0.0f);
     for (auto& g : of_d) std::fill(g.begin(), g.end(), 0.0);
@@ -62,7 +62,7 @@ struct assorted {
 
 inline const kolo::update::momentum rule{.rate = 0.5, .factor = 0.5};
 
-/// What one rank does that has all the gradients.
+/// The step of one rank that has all gradients.
 struct alone {
   kolo::replicated<kolo::update::momentum, float> of_floats{rule};
   kolo::replicated<kolo::update::momentum, double> of_doubles{rule};

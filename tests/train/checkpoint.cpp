@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checkpoints: what is saved comes back, and whatever goes wrong leaves the previous one and nothing else.
+// Checkpoints: a load returns the saved values, and a failed save leaves the previous checkpoint and no other file.
 #include <kolo/train/checkpoint.hpp>
 #include <kolo/view/bfloat16.hpp>
 #include <kolo/view/float16.hpp>
@@ -35,7 +35,7 @@ struct model {
   std::vector<parameter> parameters() { return {{w, w}, {b, b}}; }
 };
 
-/// An empty directory, until the end of the test.
+/// An empty directory, removed at the end of the test.
 struct folder {
   std::string path = fs::temp_directory_path() / "kolo-checkpoint-XXXXXX";
   folder() {
@@ -71,7 +71,7 @@ std::string load_refusal(const std::string& path, model& m) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// Runs f in a child process, whose limits and mounts are its own. Returns what f returns, or -1 when it is killed.
+/// Runs f in a child process with its own limits and mounts. Returns f's result, or -1 if the child is killed.
 template <class F>
 int in_child(F f) {
   const ::pid_t child = ::fork();
@@ -81,7 +81,7 @@ int in_child(F f) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// A disk of 64 KiB at `path`, in this process alone.
+/// Mounts a disk of 64 KiB at `path`, in this process only.
 bool mount_small_disk(const std::string& path) {
   if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
   ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
@@ -90,7 +90,7 @@ bool mount_small_disk(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("what is saved comes back, bit for bit, and the directory holds nothing else") {
+TEST_CASE("a load returns the saved values bit for bit, and the directory holds only the checkpoint") {
   folder here;
   model saved{1000, 0.1f}, loaded{1000, 0};
   kolo::save_checkpoint(here.file(), saved.parameters());
@@ -101,7 +101,7 @@ TEST_CASE("what is saved comes back, bit for bit, and the directory holds nothin
   CHECK(fs::file_size(here.file()) == 16 + 8 + 4 * 8 + 1003 * 4);
 }
 
-TEST_CASE("a checkpoint is replaced whole; permissions and links stay") {
+TEST_CASE("a save replaces a checkpoint, and keeps its permissions and symbolic links") {
   folder here;
   model first{10, 1}, second{20, 2};
   kolo::save_checkpoint(here.file(), first.parameters());
@@ -127,7 +127,7 @@ TEST_CASE("a new checkpoint has the permissions that the umask leaves") {
   }
 }
 
-TEST_CASE("what a killed save has left is removed by the next one; what another still writes is not") {
+TEST_CASE("a save removes the temporary file of a killed save, but not one that another process still writes") {
   folder here;
   model m{10, 1}, other{20, 2};
   in_child([&] {
@@ -144,7 +144,7 @@ TEST_CASE("what a killed save has left is removed by the next one; what another 
   CHECK(here.entries() == 1);
 }
 
-TEST_CASE("what a program writes to a closed standard output does not go into its checkpoint") {
+TEST_CASE("output to a closed standard output does not go into the checkpoint") {
   folder here;
   CHECK(in_child([&] {
           ::close(STDOUT_FILENO);
@@ -153,8 +153,8 @@ TEST_CASE("what a program writes to a closed standard output does not go into it
         }) == 0);
 }
 
-TEST_CASE("a file that gets no number but that of a closed standard input is not left behind") {
-  if (testing::is_sanitized) return;  // it needs descriptors where something is thrown
+TEST_CASE("a save whose only free descriptor is that of a closed standard input fails, and leaves no file") {
+  if (testing::is_sanitized) return;  // exceptions need descriptors under a sanitizer
   folder here;
   CHECK(in_child([&] {
           model m{10, 1};
@@ -167,7 +167,7 @@ TEST_CASE("a file that gets no number but that of a closed standard input is not
   CHECK(here.entries() == 0);
 }
 
-TEST_CASE("a directory that is not there, and a target that is no file, are refused and touched in no way") {
+TEST_CASE("a missing directory and a target that is not a regular file are refused, and nothing is changed") {
   folder here;
   model m{10, 1};
   CHECK(contains(refusal(here.path + "/none/state", m, kolo::errc::system), "No such file or directory: cannot write"));
@@ -177,7 +177,7 @@ TEST_CASE("a directory that is not there, and a target that is no file, are refu
   CHECK(here.entries() == 0);
 }
 
-TEST_CASE("more than this process may write is refused before anything is written, with the numbers") {
+TEST_CASE("a checkpoint larger than the process's file size limit is refused before a write, with both sizes") {
   folder here;
   model old{10, 1}, large{100'000, 2};
   kolo::save_checkpoint(here.file(), old.parameters());
@@ -193,7 +193,7 @@ TEST_CASE("more than this process may write is refused before anything is writte
   CHECK(here.entries() == 1);
 }
 
-TEST_CASE("a full disk leaves the previous checkpoint, with the numbers said") {
+TEST_CASE("a full disk leaves the previous checkpoint, and the error has both sizes") {
   folder here;
   constexpr int no_mount = 77;
   const int verdict = in_child([&] {
@@ -206,11 +206,11 @@ TEST_CASE("a full disk leaves the previous checkpoint, with the numbers said") {
     kolo::save_checkpoint(here.file(), fits.parameters());
     return load_refusal(here.file(), fits) == "loaded" ? 0 : 3;
   });
-  if (verdict == no_mount) WARN("not tried: this process may not mount a small disk");
+  if (verdict == no_mount) WARN("skipped: this process may not mount a small disk");
   else CHECK(verdict == 0);
 }
 
-TEST_CASE("a write that fails in the middle leaves the previous checkpoint and no temporary file") {
+TEST_CASE("a write that fails halfway leaves the previous checkpoint and no temporary file") {
   folder here;
   const std::string old = "old";
   std::ofstream{here.file()} << old;
@@ -230,7 +230,7 @@ TEST_CASE("a write that fails in the middle leaves the previous checkpoint and n
   CHECK(here.entries() == 1);
 }
 
-TEST_CASE("files that are not a checkpoint of this model are refused, and the values stay") {
+TEST_CASE("a file that is not a checkpoint of this model is refused, and the values do not change") {
   folder here;
   model saved{100, 1}, other{99, 5};
   kolo::save_checkpoint(here.file(), saved.parameters());
@@ -250,7 +250,7 @@ TEST_CASE("files that are not a checkpoint of this model are refused, and the va
   CHECK(contains(load_refusal(here.file(), saved), "a damaged checkpoint, 472 bytes instead of 468"));
 }
 
-TEST_CASE("a checkpoint of elements of another kind is refused, and one of 0.1, which does not say the kind, is read") {
+TEST_CASE("a checkpoint of another element type is refused; one of format 0.1, which has no element type, is read") {
   folder here;
   const auto with = [](auto& values) {
     struct one {

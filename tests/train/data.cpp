@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shards: equally many items for every rank, no item twice, and the same global batches whatever the number of ranks.
+// Shards: the same number of items for each rank, no item twice, and the same global batches for any number of ranks.
 #include <kolo/train/data.hpp>
 
 #include "support/catch.hpp"
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// All that `shard` asks a communicator.
+/// The functions of a communicator that `shard` calls.
 struct place {
   int rank_, size_;
   int rank() const { return rank_; }
@@ -25,7 +25,7 @@ std::vector<int> numbers(int n) {
   return result;
 }
 
-/// Items that are made when asked for, as batches are.
+/// Items that are computed on access, as batches are.
 struct made_to_order {
   std::size_t size() const { return 10; }
   std::string operator[](std::size_t i) const { return std::to_string(i); }
@@ -33,7 +33,7 @@ struct made_to_order {
 
 }  // namespace
 
-TEST_CASE("every rank gets floor(n/p) items, all of them different, and only the last n mod p are left out") {
+TEST_CASE("each rank gets floor(n/p) different items, and only the last n mod p items are left out") {
   for (int p = 1; p <= 17; ++p)
     for (int n : {0, 1, p - 1, p, p + 1, 97}) {
       const auto data = numbers(n);
@@ -59,7 +59,7 @@ TEST_CASE("step k takes items kp to kp + p - 1") {
     }
 }
 
-TEST_CASE("a data set that outlives its shard is not copied; one that does not is kept") {
+TEST_CASE("an lvalue data set is not copied; a temporary one is kept") {
   std::vector<int> data = numbers(4);
   auto mine = kolo::shard(data, place{1, 2});
   data[3] = 42;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Matrices of Eigen's as parameters: any shape, one type; what is transposed or has gaps is refused.
+// Eigen matrices as parameters: any shape, one type; a transposed gradient and gaps are refused.
 #include "support/catch.hpp"
 
 #if __has_include(<Eigen/Core>)
@@ -38,7 +38,7 @@ TEST_CASE("matrices, vectors, maps and columns are parameters of one type") {
   REQUIRE(all[3].name == "map");
 }
 
-TEST_CASE("a transposed gradient and gaps are refused, by name") {
+TEST_CASE("a transposed gradient and gaps are refused, with the parameter's name") {
   Eigen::MatrixXf weight(3, 4), transposed(4, 3), gradient(3, 4);
   REQUIRE(contains(said([&] {
                      eigen_parameter{weight, transposed, "weight"};

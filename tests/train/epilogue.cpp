@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What follows the last reduction part by part: told of every element once, when it is final; and updates that give the bits of updates behind it.
+// The epilogue of the last reduction is called once for each final element; an update in the epilogue gives the bits of an update after the reduction.
 #include <kolo/kolo.hpp>
 #include <kolo/train/sharded.hpp>
 
@@ -18,17 +18,17 @@ namespace {
 
 constexpr std::size_t slot_bytes = 2048, sizes[] = {0, 1, 3, 1000, 5001};  // no element on some ranks; several pieces
 
-/// How often each element of an output was said to be final, and whether it was.
-struct witness {
+/// How many times the epilogue got each element of an output, and whether it was final.
+struct recorder {
   const std::int64_t* out;
   std::size_t first;  ///< of the block, in the whole vector
   int ranks;
-  std::vector<int> told;
+  std::vector<int> counts;
   bool were_final = true;
 
-  void see(std::size_t i, std::size_t count) {
+  void record(std::size_t i, std::size_t count) {
     for (const std::size_t end = i + count; i < end; ++i) {
-      ++told[i];
+      ++counts[i];
       were_final = were_final && out[i] == static_cast<std::int64_t>(first + i) * ranks + ranks * (ranks - 1) / 2;
     }
   }
@@ -45,16 +45,16 @@ void follow(tally& t, auto& comm, const Algorithm& algorithm, std::size_t n, boo
     parts.emplace_back(place + i, end - i), i = end;
   }
   const kolo::bucket out{parts};
-  witness w{place, own.first, comm.size(), {}};
+  recorder w{place, own.first, comm.size(), {}};
   const kolo::detail::execute::epilogue then{
-      [](void* self, std::size_t i, std::size_t count) { static_cast<witness*>(self)->see(i, count); }, &w};
+      [](void* self, std::size_t i, std::size_t count) { static_cast<recorder*>(self)->record(i, count); }, &w};
   const kolo::detail::collective::followed<kolo::bucket<std::int64_t>> followed{out, &then};
   for (int blocking = 0; blocking < 2; ++blocking) {
     for (std::size_t i = 0; i < n; ++i) in[i] = static_cast<std::int64_t>(i) + comm.rank();
-    w.told.assign(own.count, 0);
+    w.counts.assign(own.count, 0);
     if (blocking == 1) kolo::reduce_scatter(comm, in, followed, kolo::sum, algorithm);
     else kolo::start_reduce_scatter(comm, in, followed, kolo::sum, algorithm).wait();
-    t.expect(w.were_final && std::all_of(w.told.begin(), w.told.end(), [](int times) { return times == 1; }));
+    t.expect(w.were_final && std::all_of(w.counts.begin(), w.counts.end(), [](int times) { return times == 1; }));
   }
 }
 
@@ -77,7 +77,7 @@ void follow_all(Run run) {
   }
 }
 
-/// A rule that remembers the longest part that it was given.
+/// A rule that records the length of the longest span it was called with.
 template <class Rule>
 struct observed : Rule {
   std::size_t* longest;
@@ -89,7 +89,7 @@ struct observed : Rule {
   }
 };
 
-/// Numbers whose sums show by their bits in which order they were added.
+/// Numbers whose sums have different bits for each order of addition.
 void fill(model& m, int rank, int step) {
   auto x = static_cast<std::uint32_t>(7919 * rank + 104'729 * step + 1);
   for (auto& tensor : m.gradients)
@@ -100,7 +100,8 @@ void fill(model& m, int rank, int step) {
 const std::vector<std::size_t> tensors{3001, 5, 0, 9000, 333};
 constexpr kolo::optimizer_options three_buckets{.bucket_bytes = 20'000};
 
-/// One model is updated in passing; the other behind the reduction, since it is synchronized first, or also ready before that, to a helper or not.
+/// One model is updated in the epilogue, the other after the reduction, because it is synchronized first, or also marked ready before, with a helper or
+/// without.
 template <class Rule, class Algorithm, class Op = kolo::average_t>
 void same_bits(tally& t, auto& comm, const Rule& rule, Algorithm algorithm, Op op = {},
                kolo::background* helper = nullptr) {
@@ -151,20 +152,18 @@ constexpr auto on_messages = [](int p, auto f) { run_message_threads(p, f, {.slo
 
 }  // namespace
 
-TEST_CASE("over slots, by any algorithm, an epilogue gets every element once, when it is final") {
-  follow_all(on_slots);
-}
-TEST_CASE("over messages, by any algorithm, an epilogue gets every element once, when it is final") {
+TEST_CASE("slots: with each algorithm, an epilogue gets each element once, when it is final") { follow_all(on_slots); }
+TEST_CASE("messages: with each algorithm, an epilogue gets each element once, when it is final") {
   follow_all(on_messages);
 }
-TEST_CASE("over slots, parameters updated while gradients are reduced have the bits of those updated afterwards") {
+TEST_CASE("slots: an update in the epilogue has the bits of an update after the reduction") {
   same_bits_by_all(on_slots);
 }
-TEST_CASE("over messages, parameters updated while gradients are reduced have the bits of those updated afterwards") {
+TEST_CASE("messages: an update in the epilogue has the bits of an update after the reduction") {
   same_bits_by_all(on_messages);
 }
 
-TEST_CASE("means over the ranks that are left are known behind the reduction, and so is the update") {
+TEST_CASE("by_those_left: the mean is known after the reduction only, and so the update follows it") {
   tally t;
   on_slots(3, [&](auto& comm) {
     model mine{{40}}, reference{{40}};

@@ -17,7 +17,7 @@ std::string printed(float rate) {
 
 }  // namespace
 
-TEST_CASE("polynomial decay prints the column of the synthetic run on 4 GPUs") {
+TEST_CASE("polynomial decay has the printed rates of the synthetic run on 4 GPUs") {
   const kolo::polynomial_decay rate{6.4f, 1e-5f, 1000};
   CHECK(printed(rate(0)) == "6.40000");
   CHECK(printed(rate(1)) == "6.38721");
@@ -27,7 +27,7 @@ TEST_CASE("polynomial decay prints the column of the synthetic run on 4 GPUs") {
   CHECK(printed(rate(400)) == "2.30401");
 }
 
-TEST_CASE("warm-up and polynomial decay print the column of the ImageNet run on 32 GPUs") {
+TEST_CASE("warm-up and polynomial decay have the printed rates of the ImageNet run on 32 GPUs") {
   const kolo::warm_up rate{0.001f, 1560, kolo::polynomial_decay{0.1f * 32, 1e-5f, 14075 - 1560}};
   CHECK(printed(rate(0)) == "0.00100");
   CHECK(printed(rate(1)) == "0.00305");
@@ -40,7 +40,7 @@ TEST_CASE("warm-up and polynomial decay print the column of the ImageNet run on 
   CHECK(printed(rate(14050)) == "0.00002");
 }
 
-TEST_CASE("rates are constant expressions and do not jump where one takes over from another") {
+TEST_CASE("rates are constant expressions, and have no jump between warm-up and decay") {
   constexpr kolo::warm_up rate{0.5f, 10, kolo::step_decay{4.0f, 0.5f, 5}};
   STATIC_REQUIRE(rate(0) == 0.5f);
   STATIC_REQUIRE(rate(10) == 4.0f);
@@ -50,14 +50,14 @@ TEST_CASE("rates are constant expressions and do not jump where one takes over f
   STATIC_REQUIRE(rate(9) < rate(10));
 }
 
-TEST_CASE("a rate stays at its end") {
+TEST_CASE("polynomial decay stays at its end value") {
   constexpr kolo::polynomial_decay rate{1.0f, 0.25f, 100, 1};
   STATIC_REQUIRE(rate(50) == 0.625f);
   STATIC_REQUIRE(rate(100) == 0.25f);
   STATIC_REQUIRE(rate(1'000'000) == 0.25f);
 }
 
-TEST_CASE("no steps of warm-up are no warm-up, and any callable is a rate") {
+TEST_CASE("a warm-up of 0 steps has no effect, and any callable is a rate") {
   constexpr kolo::warm_up rate{9.0f, 0, [](int step) { return float(step); }};
   STATIC_REQUIRE(rate(0) == 0.0f);
   STATIC_REQUIRE(rate(3) == 3.0f);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A batch as leaves: the bits of parameters, norms and metrics are those of one tree, on any number of ranks, over any transport.
+// A batch divided into leaves: parameters, norms and metrics have the bits of one tree, on any number of ranks and over any transport.
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/train/data.hpp>
 
@@ -23,7 +23,7 @@ bool both_learn(Comm& comm, int leaves) {
          averages_by_leaves(comm, leaves);
 }
 
-/// The norm of float gradients that a sharded optimizer finds, and that of whole ones.
+/// The norm of float gradients by a sharded optimizer on `ranks` ranks, and that of the whole gradients.
 std::pair<double, double> norms_of(int ranks, std::vector<float> gradients) {
   std::pair<double, double> found;
   kolo::threads::run(ranks, [&](auto& comm) {
@@ -39,7 +39,7 @@ std::pair<double, double> norms_of(int ranks, std::vector<float> gradients) {
 
 }  // namespace
 
-TEST_CASE("few subtrees are kept, whichever neighbours a rank has, and those of all ranks make one tree") {
+TEST_CASE("leaves: each rank keeps few subtrees, and those of all ranks make one tree") {
   for (std::size_t number = 1; number <= 128; number *= 2)
     for (int p = 1; p <= static_cast<int>(number); ++p) {
       std::vector<kolo::detail::train::subtree> known;
@@ -56,7 +56,7 @@ TEST_CASE("few subtrees are kept, whichever neighbours a rank has, and those of 
     }
 }
 
-TEST_CASE("by leaves, replicated and sharded optimizer have the bits of one tree on any number of ranks") {
+TEST_CASE("leaves: replicated and sharded optimizers have the bits of one tree on any number of ranks") {
   for (const auto& of :
        {std::pair{1, 1}, {2, 1}, {2, 2}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 6}, {8, 7}, {8, 8}, {16, 11}}) {
     const auto leaves = of.first, ranks = of.second;  // clang 14: no lambda takes the names of a structured binding
@@ -67,7 +67,7 @@ TEST_CASE("by leaves, replicated and sharded optimizer have the bits of one tree
   }
 }
 
-TEST_CASE("the same over messages, between processes, on simulated ranks, and with a helper") {
+TEST_CASE("leaves: the same over messages, between processes, on simulated ranks, and with a helper") {
   tally t;
   run_message_threads(3, [&](auto& comm) { t.expect(learns_by_leaves(comm, 8, make_sharded)); });
   kolo::virtual_time::run(3, kolo::simulate::network{},
@@ -84,7 +84,7 @@ TEST_CASE("the same over messages, between processes, on simulated ranks, and wi
   CHECK(said == all_say(3, "the same"));
 }
 
-TEST_CASE("each leaf may be said by its number or without, and one step comes behind; another order is refused") {
+TEST_CASE("leaves: a leaf may be named or not, one step follows the last, and another order is refused") {
   for (const int p : {1, 2, 3, 8}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
@@ -140,7 +140,7 @@ TEST_CASE("each leaf may be said by its number or without, and one step comes be
   CHECK(contains(zeroed, "zeroed between the backward pass and the step"));
 }
 
-TEST_CASE("the items of a step are the same on any number of ranks") {
+TEST_CASE("leaves: the items of a step are the same on any number of ranks") {
   std::vector<int> items(29);
   std::iota(items.begin(), items.end(), 0);
   for (int p = 1; p <= 8; ++p) {
@@ -158,7 +158,7 @@ TEST_CASE("the items of a step are the same on any number of ranks") {
   }
 }
 
-TEST_CASE("leaves that are fewer than the ranks are refused by whatever takes them, and where one tree is made, six") {
+TEST_CASE("leaves: fewer than the ranks are refused; average_metrics also refuses numbers that are no power of two") {
   const std::vector<int> items(29);
   for (const int leaves : {-8, 0, 1, 6}) {
     const auto words = said([&] { (void)kolo::sharded<const std::vector<int>&>{items, 0, 2, kolo::leaves{leaves}}; });
@@ -173,7 +173,7 @@ TEST_CASE("leaves that are fewer than the ranks are refused by whatever takes th
   }
 }
 
-TEST_CASE("a norm has the same bits on any number of ranks, near the true one, whatever the magnitudes") {
+TEST_CASE("a norm has the same bits on any number of ranks, and is exact to 1e-15, for any magnitudes") {
   std::vector<float> many(1001);
   for (const float scale : {1.0f, 1e-30f, 1e30f}) {
     long double squares = 0;
@@ -193,7 +193,7 @@ TEST_CASE("a norm has the same bits on any number of ranks, near the true one, w
   CHECK(std::isnan(norms_of(2, {1, 2, std::nanf("")}).first));
 }
 
-TEST_CASE("what cannot be combined by one tree is refused in a sentence") {
+TEST_CASE("leaves: options that one tree cannot combine are refused") {
   kolo::threads::run(2, [](auto& comm) {
     model m{{3}};
     auto parameters = m.parameters();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A model that learns by leaves on any number of ranks, beside one that learns alone what the tree of all leaves comes to.
+// A model that trains by leaves on any number of ranks, beside a reference that trains alone on the sums of the tree of all leaves.
 #pragma once
 
 #include <kolo/train/metrics.hpp>
@@ -16,7 +16,7 @@
 
 namespace testing {
 
-/// Of magnitudes that differ, so that every order rounds otherwise.
+/// Magnitudes differ, so different orders round differently.
 inline float of_leaf(std::size_t leaf, int step, std::size_t tensor, std::size_t i) {
   std::uint64_t x = (((leaf * 8 + static_cast<std::size_t>(step)) * 8 + tensor) * 1024 + i + 1) * 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 31)) * 0xbf58476d1ce4e5b9u;
@@ -38,8 +38,8 @@ inline auto make_sharded = [](auto& comm, auto& parameters, const kolo::optimize
 
 inline constexpr int skipped = 4;
 
-/// Gradients that add up, or are marked as ready; between exchange and step they are clipped; one that overflows is
-/// skipped. False: not what the one learns alone.
+/// Some gradients are accumulated, some are marked ready; some are clipped between exchange and step; steps that overflow are skipped. Returns whether all
+/// values are the reference's.
 template <class Comm, class Make>
 bool learns_by_leaves(Comm& comm, int leaves, Make make, kolo::background* helper = nullptr) {
   const std::vector<std::size_t> sizes{5, 300, 0, 41, 7};
@@ -81,7 +81,7 @@ bool learns_by_leaves(Comm& comm, int leaves, Make make, kolo::background* helpe
   return right;
 }
 
-/// Two metrics of each leaf.
+/// Whether the means of two metrics of each leaf are those of the tree.
 template <class Comm>
 bool averages_by_leaves(Comm& comm, int leaves) {
   const kolo::extent own = kolo::leaves{leaves}.of(comm.rank(), comm.size());

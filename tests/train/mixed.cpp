@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Parameters that are not all alike (two element types, rows, local ones, many tiny ones), and ranks that join, with both optimizers.
+// Both optimizers with different parameters (two element types, rows, local ones, many tiny ones) and with ranks that join.
 #include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/ring.hpp>
@@ -25,7 +25,7 @@ using namespace testing;
 
 namespace {
 
-/// f(make) with a function that makes each of the two optimizers: make(comm, parameters, options).
+/// Calls f(make) for each of the two optimizers; make(comm, parameters, options) constructs it.
 template <class F>
 void with_both(F f) {
   f([](auto& comm, auto&& parameters, const kolo::optimizer_options& o) {
@@ -38,7 +38,7 @@ void with_both(F f) {
   });
 }
 
-/// Sharded parameters, of which a step is that they are used.
+/// Sharded parameters; a step uses them.
 template <class Comm>
 struct one_layer {
   kolo::sharded_tensor<float> tensor{300};
@@ -48,7 +48,7 @@ struct one_layer {
   void step() { const auto used = shards.use(0); }
 };
 
-/// A table of which one row is touched, and its optimizer.
+/// A table with one touched row, and its optimizer.
 template <class Comm>
 struct one_table {
   std::vector<float> value = std::vector<float>(30), gradient = std::vector<float>(30, 1);
@@ -62,7 +62,7 @@ struct one_table {
 
 }  // namespace
 
-TEST_CASE("two element types, rows and a local parameter, in one optimizer, replicated or sharded") {
+TEST_CASE("two element types, rows and a local parameter in one replicated or sharded optimizer") {
   with_both([](auto make) {
     for (const int p : {1, 2, 3, 4}) {
       tally t;
@@ -90,8 +90,7 @@ TEST_CASE("two element types, rows and a local parameter, in one optimizer, repl
   });
 }
 
-TEST_CASE(
-    "ranks join also where rows, local parameters and two element types are; a local parameter without data stays") {
+TEST_CASE("join: with rows and two element types; a joined rank's local parameters do not change") {
   for (const auto inputs : {kolo::uneven::by_all, kolo::uneven::by_those_left})
     with_both([&](auto make) {
       tally t;
@@ -114,7 +113,7 @@ TEST_CASE(
     });
 }
 
-TEST_CASE("a rank that joins does what the others do between synchronize and step") {
+TEST_CASE("a rank that joins makes the other ranks' calls between synchronize and step") {
   with_both([](auto make) {
     tally t;
     std::vector<assorted> of_rank(3);
@@ -139,8 +138,7 @@ TEST_CASE("a rank that joins does what the others do between synchronize and ste
   });
 }
 
-TEST_CASE(
-    "a sharded checkpoint holds every type and each rank's local parameters, and goes on with fewer or more ranks") {
+TEST_CASE("a sharded checkpoint holds all element types and local parameters, and loads on fewer or more ranks") {
   const scratch_directory here;
   for (const int later : {2, 3}) {
     tally t;
@@ -167,7 +165,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a checkpoint that is loaded in the midst of a training takes what error feedback has kept with it") {
+TEST_CASE("a checkpoint loaded during training clears what error feedback has kept") {
   const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
@@ -192,8 +190,7 @@ TEST_CASE("a checkpoint that is loaded in the midst of a training takes what err
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE(
-    "local parameters of other sizes on each rank are saved and read, on any number of ranks; others are refused") {
+TEST_CASE("local parameters of different sizes per rank are saved and loaded; other sizes are refused") {
   const scratch_directory here;
   struct owner {
     std::vector<float> shared, own;
@@ -222,7 +219,7 @@ TEST_CASE(
   }
   const auto why = said([&] {
     kolo::threads::run(1, [&](auto& comm) {
-      owner mine = of_rank(1, 0);  // the first has saved fewer
+      owner mine = of_rank(1, 0);  // rank 0 saved fewer elements
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
       kolo::load_sharded_checkpoint(here / "model", optimizer);
     });
@@ -230,7 +227,7 @@ TEST_CASE(
   CHECK(contains(why, "a checkpoint of another model"));
 }
 
-TEST_CASE("a local parameter counts the steps for which its rank had data, also behind a checkpoint") {
+TEST_CASE("a local parameter counts the steps for which its rank had data, also after a checkpoint is loaded") {
   const scratch_directory here;
   tally t;
   const auto train = [&](auto& comm, int from) {
@@ -250,7 +247,7 @@ TEST_CASE("a local parameter counts the steps for which its rank had data, also 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a step whose rows cannot be exchanged is given up: the next one averages nothing twice") {
+TEST_CASE("a step whose rows cannot be exchanged is abandoned, and the next one adds no gradient twice") {
   for (const int p : {1, 2}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
@@ -263,7 +260,7 @@ TEST_CASE("a step whose rows cannot be exchanged is given up: the next one avera
         return optimizer.step();
       };
       t.expect(!pass(4));
-      if (p == 1) rows.touched = {7};  // there are 4
+      if (p == 1) rows.touched = {7};  // the table has 4 rows
       else rows.width = comm.rank() == 0 ? 2 : 4;
       t.expect(!said([&] { pass(8); }).empty());
       rows.width = 2, rows.touched = {0};
@@ -274,7 +271,7 @@ TEST_CASE("a step whose rows cannot be exchanged is given up: the next one avera
   }
 }
 
-TEST_CASE("what was ready in a step that was given up is not missed in the next one") {
+TEST_CASE("parameters marked ready in an abandoned step need not be ready in the next one") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     std::vector<float> dense(4), its(4, 1), table(8), of_table(8), expert(2), of_expert(2, 1);
@@ -287,13 +284,13 @@ TEST_CASE("what was ready in a step that was given up is not missed in the next 
     rows.width = 2;
     optimizer.zero_gradients();
     std::fill(its.begin(), its.end(), 1.0f);
-    for (const std::size_t i : {0u, 1u}) optimizer.ready(i);  // this rank's expert had nothing to do
+    for (const std::size_t i : {0u, 1u}) optimizer.ready(i);  // this rank's expert is not used in this step
     t.expect(said([&] { t.expect(optimizer.step() && dense[0] == -1); }).empty());
   });
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a step whose gradients have overflowed is skipped on all ranks, those that have joined among them") {
+TEST_CASE("a step whose gradients overflowed is skipped on all ranks, joined ones included") {
   with_both([](auto make) {
     for (const int p : {1, 2, 3}) {
       tally t;
@@ -330,7 +327,7 @@ TEST_CASE("a step whose gradients have overflowed is skipped on all ranks, those
   });
 }
 
-TEST_CASE("what is local stays each rank's own where values are broadcast or restored, and may be of any size") {
+TEST_CASE("broadcast and restore leave local parameters, which may have different sizes on each rank") {
   const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
@@ -344,12 +341,12 @@ TEST_CASE("what is local stays each rank's own where values are broadcast or res
     shared.assign(3, 5), own.assign(2 + r, x + 7);
     kolo::restore_checkpoint(comm, here / "model", parameters, 1);
     t.expect(shared == std::vector<float>(3, 1));
-    t.expect(own == std::vector<float>(2 + r, r == 0 ? 7.0f : 1.0f));  // the file is that of rank 1
+    t.expect(own == std::vector<float>(2 + r, r == 0 ? 7.0f : 1.0f));  // rank 1 wrote the file
   });
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("two element types: broadcast, clipped together, saved and read; a group is of one") {
+TEST_CASE("two element types are broadcast, clipped together, saved and loaded; a group has one element type") {
   const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
@@ -370,7 +367,7 @@ TEST_CASE("two element types: broadcast, clipped together, saved and read; a gro
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("many tiny gradients are packed to travel, and the plan says so; long ones are not") {
+TEST_CASE("many tiny gradients are packed, and the plan says so; long ones are not packed") {
   for (const bool with_helper : {false, true}) {
     tally t;
     kolo::threads::run(3, [&](auto& comm) {
@@ -396,7 +393,7 @@ TEST_CASE("many tiny gradients are packed to travel, and the plan says so; long 
   }
 }
 
-TEST_CASE("each group of ranks has an optimizer of its own, beside one over all of them") {
+TEST_CASE("an optimizer for each half of the ranks works beside one over all ranks") {
   tally t;
   kolo::threads::run(4, [&](auto& comm) {
     auto half = comm.split(comm.rank() / 2, comm.rank());
@@ -415,7 +412,7 @@ TEST_CASE("each group of ranks has an optimizer of its own, beside one over all 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("optimizers whose calls look alike, in another order on one rank, are a mismatch that checked mode names") {
+TEST_CASE("steps of two similar optimizers in a different order on one rank are a mismatch, named in checked mode") {
   const auto nothing = [](auto&) {};
   const auto synchronize = [](auto& o) { o.synchronize(); };
   const auto step = [](auto& o) { o.step(); };
@@ -460,7 +457,7 @@ TEST_CASE("optimizers whose calls look alike, in another order on one rank, are 
                        kolo::sharded_optimizer optimizer{comm, rule, parameters};
                        int x = 1;
                        const auto make = [&] { return kolo::plan_allreduce(comm, std::span{&x, 1}, kolo::sum); };
-                       std::optional all{make()};  // is no optimizer's, whenever it is made
+                       std::optional all{make()};  // belongs to no optimizer, whenever it is made
                        optimizer.step();
                        if (comm.rank() == 1) all.emplace(make());
                        all->run();
@@ -470,7 +467,7 @@ TEST_CASE("optimizers whose calls look alike, in another order on one rank, are 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("misuse of the sharded optimizer is an error with a sentence, and the other rank is told") {
+TEST_CASE("sharded_optimizer: misuse throws an error, and the other rank gets it") {
   const auto check = [](const char* expected, auto wrong) {
     std::string first, second;
     kolo::threads::run(2, [&](auto& comm) {
@@ -518,7 +515,7 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
     if (comm.rank() == 0) of.push_back(of[0]);
     const auto said_here = said([&] { kolo::distributed_optimizer{comm, descent{}, of}; });
     if (comm.rank() == 1) other = said_here;
-    kolo::barrier(comm);  // which goes on
+    kolo::barrier(comm);  // the communicator remains usable
   });
   CHECK(contains(other, "ranks plan different buckets"));
   kolo::threads::run(1, [&](auto& comm) {
@@ -531,7 +528,7 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
   });
 }
 
-TEST_CASE("parameters that share elements are found among views with and without gaps, also in one by itself") {
+TEST_CASE("shared elements are found in views with and without gaps, also within one view") {
   struct grid {
     kolo::strided<float, 2> value, gradient;
   };
@@ -562,7 +559,7 @@ TEST_CASE("parameters that share elements are found among views with and without
   CHECK((refused > 300 && refused < 700));
 }
 
-TEST_CASE("sharded: a rank with one batch less is an error of the other at once") {
+TEST_CASE("sharded_optimizer: a rank with one batch fewer fails the other rank at once") {
   std::string other;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{{5, 300}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the tests of the training layer share: parameters whose gradients are known, and a count of what is wrong on any rank.
+// Shared by the tests of train: parameters with known gradients, and a counter of errors on any rank.
 #pragma once
 
 #include <kolo/collective/barrier.hpp>
@@ -19,7 +19,7 @@ struct parameter {
   std::span<float> value, gradient;
 };
 
-/// Tensors of the given sizes. Values and gradients are small whole numbers, so that sums are exact in any order.
+/// Tensors of the given sizes. Values and gradients are small integers, so that sums are exact in any order.
 struct model {
   std::vector<std::vector<float>> values, gradients;
 
@@ -46,7 +46,7 @@ struct model {
   void set_gradients(int rank, int step) {
     for (std::size_t t = 0; t < gradients.size(); ++t) set_gradient(rank, step, t);
   }
-  /// What ranks first ... first + count - 1 have together, divided by that.
+  /// Sets the sums of the gradients of ranks first ... first + count - 1, divided by `divisor`.
   void set_sums(int first, int count, int step, float divisor) {
     for (std::size_t t = 0; t < gradients.size(); ++t)
       for (std::size_t i = 0; i < gradients[t].size(); ++i) {
@@ -57,7 +57,7 @@ struct model {
   }
 };
 
-/// Two steps of which rank 0 begins the second one with what is wrong, and a barrier.
+/// Makes two steps and a barrier. Rank 0 makes the mistake at the start of the second step.
 template <class C, class Optimizer, class Wrong>
 void misuse_in_second_step(C& comm, Optimizer& optimizer, model& mine, Wrong wrong) {
   for (int step = 0; step < 2; ++step) {
@@ -75,7 +75,7 @@ struct descent {
   }
 };
 
-/// A rule that shows which step it is told.
+/// A rule that sets each value to its step number.
 struct counting {
   static constexpr std::size_t states = 0;
   void operator()(std::span<float> value, std::span<const float>, const std::array<std::span<float>, 0>&,
@@ -90,13 +90,13 @@ void step_alone(Optimizer& o, model& m) {
   for (const parameter& p : m.parameters()) o.step(i++, p.value, p.gradient);
 }
 
-/// Catch2 stays on the main thread: ranks count what is wrong.
+/// Catch2 macros stay on the main thread: ranks count their errors.
 struct tally {
   std::atomic<int> wrong = 0;
   void expect(bool right) { wrong += !right; }
 };
 
-/// What `f` throws; empty if nothing.
+/// The error text of `f`; empty if there is none.
 template <class F>
 std::string said(F f) {
   try {

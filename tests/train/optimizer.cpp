@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The distributed optimizer and what belongs to it: p ranks with one batch each train like one rank with all of them.
+// distributed_optimizer and the functions around it: p ranks with one batch each train like one rank with all batches.
 #include <kolo/train/optimizer.hpp>
 
 #include <kolo/core/error.hpp>
@@ -24,7 +24,7 @@ struct parameter {
   std::span<float> value, gradient;
 };
 
-/// Three tensors of unequal sizes, one of them empty.
+/// Three tensors of different sizes, one of them empty.
 struct model {
   std::vector<float> values[3], gradients[3];
 
@@ -55,7 +55,7 @@ struct sgd {
 
 constexpr int sizes[] = {1, 2, 3, 4, 5, 8};
 
-/// Catch2 stays on the main thread: ranks count what is wrong.
+/// Catch2 macros stay on the main thread: ranks count their errors.
 struct tally {
   std::atomic<int> wrong = 0;
   void expect(bool right) { wrong += !right; }
@@ -84,13 +84,13 @@ void check_steps(Algorithm algorithm) {
 
 }  // namespace
 
-TEST_CASE("every rank steps with the mean of the gradients") { check_steps(kolo::automatic{}); }
-TEST_CASE("every rank steps with the mean of the gradients, by ring") { check_steps(kolo::ring{}); }
-TEST_CASE("every rank steps with the mean of the gradients, by recursive doubling") {
+TEST_CASE("each rank steps with the mean of the gradients") { check_steps(kolo::automatic{}); }
+TEST_CASE("each rank steps with the mean of the gradients: ring") { check_steps(kolo::ring{}); }
+TEST_CASE("each rank steps with the mean of the gradients: recursive doubling") {
   check_steps(kolo::recursive_doubling{});
 }
 
-TEST_CASE("parameters do not change before the gradients are averaged, and an exchange is not made twice") {
+TEST_CASE("synchronize averages the gradients and changes no parameter, and step does not exchange them again") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{1};
@@ -100,7 +100,7 @@ TEST_CASE("parameters do not change before the gradients are averaged, and an ex
     optimizer.synchronize();
     for (std::size_t i = 0; i < 3; ++i) t.expect(mine.values[i] == before.values[i]);
     t.expect(mine.gradients[1][0] == 1 && mine.gradients[1][36] == 37);
-    for (auto& g : mine.gradients[1]) g = 0;  // as one who clips might
+    for (auto& g : mine.gradients[1]) g = 0;  // as a clipping function might do
     optimizer.step();
     t.expect(mine.values[1] == before.values[1]);
     t.expect(mine.values[2][0] == before.values[2][0] - 38);
@@ -111,7 +111,7 @@ TEST_CASE("parameters do not change before the gradients are averaged, and an ex
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("the inner optimizer sees every parameter once, in order, and can be reached") {
+TEST_CASE("the inner optimizer gets each parameter once, in order, and is accessible") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{0};
@@ -125,7 +125,7 @@ TEST_CASE("the inner optimizer sees every parameter once, in order, and can be r
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a gradient that does not fit its value is refused with its number") {
+TEST_CASE("a gradient whose size differs from its value's is refused, with the parameter's index") {
   std::vector<float> value(3), gradient(3), short_gradient(2);
   std::string why;
   try {
@@ -140,7 +140,7 @@ TEST_CASE("a gradient that does not fit its value is refused with its number") {
   CHECK(why.find("parameter 1 has 3 values, but a gradient of 2") != std::string::npos);
 }
 
-TEST_CASE("all ranks begin with the root's parameters, and their gradients are left alone") {
+TEST_CASE("broadcast_parameters gives all ranks the root's parameters, and does not change gradients") {
   for (const int p : sizes)
     for (const int root : {0, p - 1}) {
       tally t;
@@ -157,7 +157,7 @@ TEST_CASE("all ranks begin with the root's parameters, and their gradients are l
     }
 }
 
-TEST_CASE("metrics are averaged, and the root alone does what only one should") {
+TEST_CASE("average_metrics averages, and on_root calls on the root only") {
   tally t;
   std::atomic<int> calls = 0;
   kolo::threads::run(4, [&](auto& comm) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The options of the distributed optimizer, one by one, and what it refuses.
+// The options of distributed_optimizer, and the arguments that it refuses.
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/launch/threads.hpp>
@@ -24,7 +24,7 @@ namespace {
 
 const std::vector<std::size_t> sizes{5, 300, 41};
 
-/// On 1 to 4 threads; f(comm) says whether all was right.
+/// Runs f(comm) on 1 to 4 threads; it returns whether all was right.
 template <class F>
 void on_ranks(F f) {
   for (const int p : {1, 2, 3, 4}) {
@@ -35,8 +35,7 @@ void on_ranks(F f) {
   }
 }
 
-/// What the ranks of two say where the first does something wrong, and the others what they always do; with a helper,
-/// too.
+/// Checks both errors if rank 0 of two makes a mistake and the other rank does not; with a helper and without.
 template <class Wrong>
 void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimizer_options& options = {}) {
   for (const bool is_helped : {false, true}) {
@@ -58,9 +57,9 @@ void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimiz
   }
 }
 
-/// Two steps, one that is skipped, two steps: have they the bits of two optimizers, one before and one behind it?
+/// Two steps, a skipped step, two steps: returns whether they have the bits of two optimizers, one before the skipped step and one after it.
 template <class Comm, class Make>
-bool skips_without_a_trace(Comm& comm, Make make, const kolo::optimizer_options& options, float dropped) {
+bool skip_has_no_effect(Comm& comm, Make make, const kolo::optimizer_options& options, float dropped) {
   model mine{sizes}, reference{sizes};
   const auto backward = [&](auto& optimizer, model& m, int step, bool is_dropped) {
     for (int pass = 0; pass < options.passes; ++pass) {
@@ -101,7 +100,7 @@ struct table_and_bias {
 
 }  // namespace
 
-TEST_CASE("sums instead of means, operator and algorithm together") {
+TEST_CASE("operator and algorithm together: sums instead of means, by ring") {
   on_ranks([](auto& comm) {
     model mine{sizes}, reference{sizes};
     kolo::distributed_optimizer optimizer{comm,      descent{},    mine.parameters(),
@@ -114,13 +113,13 @@ TEST_CASE("sums instead of means, operator and algorithm together") {
   });
 }
 
-TEST_CASE("gradients that are divided beforehand do not overflow on a 16-bit wire") {
+TEST_CASE("predivide: gradients do not overflow in a 16-bit wire format") {
   on_ranks([](auto& comm) {
     model mine{sizes};
     kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(),
                                           kolo::wire<kolo::float16>(kolo::predivide(kolo::average, 16))};
     for (auto& tensor : mine.gradients)
-      std::fill(tensor.begin(), tensor.end(), 49152.0f);  // twice that is too much for float16
+      std::fill(tensor.begin(), tensor.end(), 49152.0f);  // twice that is too large for float16
     optimizer.synchronize();
     return mine.gradients == std::vector<std::vector<float>>{std::vector<float>(5, 49152),
                                                              std::vector<float>(300, 49152),
@@ -128,7 +127,7 @@ TEST_CASE("gradients that are divided beforehand do not overflow on a 16-bit wir
   });
 }
 
-TEST_CASE("gradients are divided beforehand by a number, and not by 0 or less") {
+TEST_CASE("predivide: a factor that is not a positive finite number is refused") {
   for (const float factor :
        {0.0f, -2.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})
     on_ranks([&](auto& comm) {
@@ -141,7 +140,7 @@ TEST_CASE("gradients are divided beforehand by a number, and not by 0 or less") 
     });
 }
 
-TEST_CASE("the gradients of several backward passes add up, and become their mean") {
+TEST_CASE("passes: the gradients of several backward passes are summed, and become their mean") {
   on_ranks([](auto& comm) {
     model mine{sizes}, reference{sizes}, one{sizes};
     kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.passes = 4}};
@@ -166,7 +165,7 @@ TEST_CASE("the gradients of several backward passes add up, and become their mea
   });
 }
 
-struct sum_of_four {  // its members have the names of those of predivide's
+struct sum_of_four {  // its members have the names of predivide's
   kolo::sum_t op{};
   float factor = 4;
   template <class T>
@@ -174,7 +173,7 @@ struct sum_of_four {  // its members have the names of those of predivide's
     return op(a, b);
   }
 };
-TEST_CASE("nothing is divided beforehand for an operator that only looks like predivide's") {
+TEST_CASE("predivide: an operator with members of the same names is not divided") {
   on_ranks([](auto& comm) {
     model mine{sizes}, reference{sizes};
     kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), sum_of_four{}};
@@ -186,7 +185,7 @@ TEST_CASE("nothing is divided beforehand for an operator that only looks like pr
   });
 }
 
-TEST_CASE("all gradients together are clipped between the exchange and the step") {
+TEST_CASE("clip_by_global_norm clips all gradients together between the exchange and the step") {
   on_ranks([](auto& comm) {
     model mine{{1, 1}};
     auto parameters = mine.parameters();
@@ -199,7 +198,7 @@ TEST_CASE("all gradients together are clipped between the exchange and the step"
   });
 }
 
-TEST_CASE("a limit that is not greater than 0 is refused, and the step goes on with the gradients as they were") {
+TEST_CASE("clip_by_global_norm: a limit that is not positive is refused, and the step uses the unclipped gradients") {
   for (const double limit : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
     on_ranks([&](auto& comm) {
       const auto refuses = [&](auto clip) { return contains(said(clip), "takes a limit greater than 0, not "); };
@@ -215,7 +214,7 @@ TEST_CASE("a limit that is not greater than 0 is refused, and the step goes on w
     });
 }
 
-TEST_CASE("with error feedback what the wire rounds away arrives later, and without it never") {
+TEST_CASE("error_feedback: what the wire format rounds away is sent later; without it, it is lost") {
   for (const bool feedback : {true, false}) {
     tally t;
     kolo::threads::run(2, [&](auto& comm) {
@@ -232,7 +231,7 @@ TEST_CASE("with error feedback what the wire rounds away arrives later, and with
     });
     CHECK(t.wrong == 0);
   }
-  for (const bool feedback : {true, false}) {  // the groups of a wire with scales lie across tensors
+  for (const bool feedback : {true, false}) {  // the groups of a wire format with scales cross tensors
     tally t;
     kolo::threads::run(2, [&](auto& comm) {
       model mine{{40, 41}};
@@ -263,7 +262,7 @@ TEST_CASE("with error feedback what the wire rounds away arrives later, and with
                "this operator has no wire type"));
 }
 
-TEST_CASE("what is not finite is not kept by error feedback: the next gradients are as they were meant") {
+TEST_CASE("error_feedback: values that are not finite are not kept, and the next gradients are right") {
   const auto next_means = [](auto op, float too_much) {
     tally t;
     kolo::threads::run(2, [&](auto& comm) {
@@ -279,12 +278,12 @@ TEST_CASE("what is not finite is not kept by error feedback: the next gradients 
     });
     return t.wrong == 0;
   };
-  CHECK(next_means(kolo::wire<kolo::float16>(kolo::average), 1e6f));  // finite, and infinite as it travels
+  CHECK(next_means(kolo::wire<kolo::float16>(kolo::average), 1e6f));  // finite, but infinite in the wire format
   CHECK(next_means(kolo::wire<kolo::bfloat16>(kolo::average), INFINITY));
   CHECK(next_means(kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average), INFINITY));
 }
 
-TEST_CASE("a skipped step leaves nothing behind, in error feedback either, with passes and a helper") {
+TEST_CASE("skip_step: a skipped step has no effect on later ones, with error feedback, passes and a helper") {
   const auto by_groups = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::average);
   using scaled = std::remove_const_t<decltype(by_groups)>;
   const auto skips = [](auto& comm, auto op, const kolo::optimizer_options& o, float dropped) {
@@ -294,9 +293,9 @@ TEST_CASE("a skipped step leaves nothing behind, in error feedback either, with 
     const auto sharded = [&](auto& c, auto& parameters, const kolo::optimizer_options& options) {
       return kolo::sharded_optimizer{c, kolo::update::sgd{.rate = 0.5}, parameters, op, options};
     };
-    if (!skips_without_a_trace(comm, replicated, o, dropped)) return false;
+    if (!skip_has_no_effect(comm, replicated, o, dropped)) return false;
     if constexpr (std::is_same_v<decltype(op), scaled>) return true;  // for an allreduce only
-    else return skips_without_a_trace(comm, sharded, o, dropped);
+    else return skip_has_no_effect(comm, sharded, o, dropped);
   };
   on_ranks([&](auto& comm) {
     kolo::background exchange;
@@ -315,7 +314,7 @@ TEST_CASE("a skipped step leaves nothing behind, in error feedback either, with 
   });
 }
 
-TEST_CASE("a rank that skips a step alone is a mismatch in the next exchange, and replicas do not drift") {
+TEST_CASE("skip_step: a rank that skips alone gets a mismatch in the next exchange") {
   std::string words[2];
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
@@ -330,11 +329,11 @@ TEST_CASE("a rank that skips a step alone is a mismatch in the next exchange, an
 
 struct refuses_nan : descent {
   void step(std::size_t i, std::span<float> value, std::span<const float> gradient) {
-    if (std::isnan(gradient[0])) throw std::runtime_error{"a gradient is no number"};
+    if (std::isnan(gradient[0])) throw std::runtime_error{"a gradient is NaN"};
     descent::step(i, value, gradient);
   }
 };
-TEST_CASE("where the wrapped optimizer throws, the step is over, and the next one exchanges gradients of its own") {
+TEST_CASE("a step in which the wrapped optimizer throws is over, and the next one exchanges its own gradients") {
   for (const int passes : {1, 2})
     on_ranks([&](auto& comm) {
       model mine{sizes}, reference{sizes};
@@ -367,7 +366,7 @@ struct descent_that_may_throw {
     descent{}.step(0, value, gradient);
   }
 };
-TEST_CASE("where one rank's rule throws, all ranks have one model, of which that rank's slices were not updated") {
+TEST_CASE("if one rank's rule throws, all ranks have the same model, without the updates of that rank's slices") {
   for (const bool in_passing : {true, false})
     on_ranks([&](auto& comm) {
       model mine{sizes}, all{sizes}, but_one{sizes};
@@ -399,7 +398,7 @@ TEST_CASE("where one rank's rule throws, all ranks have one model, of which that
     });
 }
 
-TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they are many, the same as a dense exchange") {
+TEST_CASE("rows: duplicates are merged, many rows are sent densely, and the result is that of a dense exchange") {
   for (const double density : {1.0, 0.0})
     on_ranks([&](auto& comm) {
       const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
@@ -419,7 +418,7 @@ TEST_CASE("rows of a sparse gradient: duplicates merged, densified where they ar
     });
 }
 
-TEST_CASE("sparse rows by themselves; a row past the end is refused") {
+TEST_CASE("rows: sparse_allreduce alone; a row beyond the height is refused") {
   on_ranks([](auto& comm) {
     const auto p = static_cast<std::uint64_t>(comm.size()), r = static_cast<std::uint64_t>(comm.rank());
     kolo::sparse_rows<float> g{.height = 1000, .width = 2, .rows = {900, r, 900}, .values = {1, 2, 3, 4, 5, 6}};
@@ -431,7 +430,7 @@ TEST_CASE("sparse rows by themselves; a row past the end is refused") {
   });
 }
 
-TEST_CASE("a mean of sparse rows of 16 bits is rounded once, like a dense one") {
+TEST_CASE("rows: a sparse mean of 16-bit elements is rounded once, like a dense one") {
   for (const double density : {1.0, 0.0})
     on_ranks([&](auto& comm) {
       kolo::sparse_rows<kolo::float16> g{
@@ -441,7 +440,7 @@ TEST_CASE("a mean of sparse rows of 16 bits is rounded once, like a dense one") 
     });
 }
 
-TEST_CASE("ranks whose rows are of other widths or heights hear it, and touch nothing that is not theirs") {
+TEST_CASE("rows: ranks with different widths or heights get an error, and no memory beyond their rows is written") {
   for (const double density : {1.0, 0.0})
     for (const bool of_width : {true, false}) {
       std::string all[2];
@@ -465,7 +464,7 @@ TEST_CASE("ranks whose rows are of other widths or heights hear it, and touch no
   for (const auto& words : all) CHECK(contains(words, "rows of other widths or heights"));
 }
 
-TEST_CASE("a local parameter is stepped with its own gradient") {
+TEST_CASE("a local parameter is stepped with the rank's own gradient") {
   on_ranks([](auto& comm) {
     const auto own = static_cast<float>(comm.rank());
     std::vector<float> a(4), of_a(4, own), b(4), of_b(4, own);
@@ -475,7 +474,7 @@ TEST_CASE("a local parameter is stepped with its own gradient") {
   });
 }
 
-TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready and the step is refused") {
+TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready and step is refused") {
   for (const bool is_local : {false, true})
     on_ranks([&](auto& comm) {
       std::vector<float> a(4), of_a(4, 1), b(4), of_b(4, 1);
@@ -483,7 +482,7 @@ TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready an
       kolo::distributed_optimizer optimizer{
           comm, descent{1},
           std::vector<table_and_bias>{{a, of_a}, {b, of_b, is_local, is_local ? nullptr : &rows, "the table"}}};
-      optimizer.ready(1), optimizer.ready(0), optimizer.step();  // as it should be
+      optimizer.ready(1), optimizer.ready(0), optimizer.step();  // correct use
       const std::string why = said([&] {
         optimizer.ready(1), optimizer.ready(0);
         of_b.assign(4, 0);
@@ -494,7 +493,7 @@ TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready an
     });
 }
 
-TEST_CASE("a parameter that turns local, or gets or loses its rows, is refused: it would travel twice, or never") {
+TEST_CASE("a parameter whose .local or .rows changes is refused, because it would be sent twice or never") {
   for (const bool was_local : {false, true})
     for (const bool had_rows : {false, true})
       for (const bool is_changed_local : {false, true}) {
@@ -518,7 +517,7 @@ TEST_CASE("a parameter that turns local, or gets or loses its rows, is refused: 
       }
 }
 
-TEST_CASE("ranks that run out of data join, and an average divides by all, or by those that are left") {
+TEST_CASE("join: an average divides by all ranks, or by those that have data left") {
   for (const auto rule : {kolo::uneven::by_all, kolo::uneven::by_those_left}) {
     tally t;
     kolo::threads::run(3, [&](auto& comm) {
@@ -545,7 +544,7 @@ TEST_CASE("ranks that run out of data join, and an average divides by all, or by
   }
 }
 
-TEST_CASE("a rank that joined counts again, also where something threw between the others' gradients and their step") {
+TEST_CASE("join: a joined rank counts again, also if the step of the other ranks threw before it ended") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     std::vector<float> value(4), gradient(4, 1);
@@ -565,7 +564,7 @@ TEST_CASE("a rank that joined counts again, also where something threw between t
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("ranks join also where every parameter is local, or there is none") {
+TEST_CASE("join: without parameters, or with local ones only") {
   for (const auto rule : {kolo::uneven::by_all, kolo::uneven::by_those_left})
     for (const std::size_t tensors : {0u, 1u})
       on_ranks([&](auto& comm) {
@@ -578,7 +577,7 @@ TEST_CASE("ranks join also where every parameter is local, or there is none") {
       });
 }
 
-TEST_CASE("a rank with one batch less is an error of the others at once, whether it goes on or leaves") {
+TEST_CASE("a rank with one batch fewer fails the others at once, whether it continues or leaves") {
   for (const bool goes_on : {true, false}) {
     std::string short_one, other;
     kolo::threads::run(2, [&](auto& comm) {
@@ -595,7 +594,7 @@ TEST_CASE("a rank with one batch less is an error of the others at once, whether
   }
 }
 
-TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
+TEST_CASE("misuse throws an error, and the other rank gets it") {
   const auto step = [](auto& o, model&, auto&) { o.step(); };
   check_refusal("step without a backward pass: no gradient is ready", step);
   check_refusal("step before the end of the backward pass: parameter 0 is not ready",
@@ -624,9 +623,8 @@ TEST_CASE("misuse is an error with a sentence, and the other ranks are told") {
   check_refusal("skip_step comes after synchronize", [](auto& o, model&, auto&) { o.ready(2), o.skip_step(); });
 }
 
-TEST_CASE("passes that add up are not broken off") {
-  const kolo::optimizer_options three{.passes = 3,
-                                      .inputs = kolo::uneven::by_all};  // one is over when something goes wrong
+TEST_CASE("passes: calls that would end a step before its last pass are refused") {
+  const kolo::optimizer_options three{.passes = 3, .inputs = kolo::uneven::by_all};  // one pass precedes the mistake
   check_refusal(
       "synchronize comes after the last of options.passes", [](auto& o, model&, auto&) { o.synchronize(); }, three);
   check_refusal(
@@ -644,7 +642,7 @@ TEST_CASE("passes that add up are not broken off") {
                 {.inputs = kolo::uneven::by_all});
 }
 
-TEST_CASE("ranks with other options, or other gradients with rows, hear it at once") {
+TEST_CASE("ranks with different options, or different rows, get an error at once") {
   const auto differ = [](auto options_of) {
     std::string all[2];
     kolo::threads::run(2, [&](auto& comm) {
@@ -670,7 +668,7 @@ TEST_CASE("ranks with other options, or other gradients with rows, hear it at on
   for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
 }
 
-TEST_CASE("what one rank refuses when an optimizer is made, the others hear at once") {
+TEST_CASE("an argument that one rank's constructor refuses is an error on the other ranks at once") {
   const auto check = [](const char* expected, const kolo::optimizer_options& o, std::size_t gradients = 5) {
     std::string first, second;
     kolo::threads::run(2, [&](auto& comm) {
@@ -680,7 +678,7 @@ TEST_CASE("what one rank refuses when an optimizer is made, the others hear at o
       (is_wrong ? first : second) = said([&] {
         kolo::distributed_optimizer{comm, descent{}, parameters, is_wrong ? o : kolo::optimizer_options{}};
       });
-      kolo::barrier(comm);  // which goes on
+      kolo::barrier(comm);  // the communicator remains usable
     });
     CHECK(contains(first, expected));
     CHECK(contains(second, "ranks plan different buckets"));
@@ -692,7 +690,7 @@ TEST_CASE("what one rank refuses when an optimizer is made, the others hear at o
   check("group 0 names parameter 7", {.groups = {{7}}});
 }
 
-TEST_CASE("gradients may be zero, of some ranks or of all, in any step") {
+TEST_CASE("gradients may be zero, on some ranks or on all, in any step") {
   for (const bool says_ready : {false, true})
     for (const bool of_all : {false, true})
       on_ranks([&](auto& comm) {
@@ -700,7 +698,7 @@ TEST_CASE("gradients may be zero, of some ranks or of all, in any step") {
         kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()};
         for (int step = 0; step < 3; ++step) {
           optimizer.zero_gradients();
-          const int first = step != 1 ? 0 : of_all ? comm.size() : 1;  // the ranks before it have a loss of zero
+          const int first = step != 1 ? 0 : of_all ? comm.size() : 1;  // the ranks below it have zero loss
           for (std::size_t t = 0; t < sizes.size(); ++t)
             for (std::size_t i = 0; i < sizes[t]; ++i)
               mine.gradients[t][i] += comm.rank() >= first ? model::at(comm.rank(), step, t, i) : 0.0f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The outer optimizer: against a reference on one rank, bit for bit; what is sent when; failures; resuming; what is refused.
+// outer_optimizer: bit for bit against a reference on one rank; when it sends what; failures; resuming; refused arguments.
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
@@ -30,14 +30,14 @@ namespace {
 const std::vector<std::size_t> sizes{5, 300, 0, 41};
 constexpr kolo::update::nesterov rule{.rate = 0.5, .momentum = 0.5};
 
-/// A local step of one rank: whole numbers, so that sums are exact.
+/// A local step of one rank, in integers, so that sums are exact.
 void learn(model& m, int rank, long step) {
   for (std::size_t t = 0; t < m.values.size(); ++t)
     for (std::size_t i = 0; i < m.values[t].size(); ++i)
       m.values[t][i] -= model::at(rank, static_cast<int>(step), t, i);
 }
 
-/// All ranks at once, element by element, without a library: the values of each rank.
+/// The reference: the values of all ranks, computed element by element without the library.
 struct reference {
   reference(int p, kolo::outer_options o) : options{o}, ranks(static_cast<std::size_t>(p), model{sizes}) {
     for (const auto& tensor : ranks[0].values) outer.insert(outer.end(), tensor.begin(), tensor.end());
@@ -83,7 +83,7 @@ std::vector<std::byte> state_of(Outer& outer) {
   outer.serialise(w);
   return w.bytes;
 }
-/// Has every rank the same bits?
+/// Whether all ranks have the same state, bit for bit.
 template <class Comm, class Outer>
 bool is_one_state(Comm& comm, Outer& outer) {
   const auto mine = state_of(outer);
@@ -102,7 +102,7 @@ const kolo::outer_options kinds[] = {{.every = 4},
 
 }  // namespace
 
-TEST_CASE("an outer step each step, of rate 1 and no momentum, is the mean of the parameters, skipped or not") {
+TEST_CASE("outer_optimizer: rate 1 without momentum averages the parameters, also after a skipped local step") {
   for (const int p : {1, 2, 3, 4}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
@@ -119,7 +119,7 @@ TEST_CASE("an outer step each step, of rate 1 and no momentum, is the mean of th
   }
 }
 
-TEST_CASE("an outer optimizer that finishes in the middle of a round exchanges what ranks have learned in it") {
+TEST_CASE("outer_optimizer: finish in the middle of a round exchanges the steps made in it") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes}, averaged{sizes};
@@ -134,7 +134,7 @@ TEST_CASE("an outer optimizer that finishes in the middle of a round exchanges w
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("outer optimizer: every step has the bits of a reference, on every rank, and the outer state is one") {
+TEST_CASE("outer_optimizer: each step has the bits of a reference, and all ranks have the same outer state") {
   for (const auto& o : kinds)
     for (const int p : {1, 2, 3, 4}) {
       tally t;
@@ -160,7 +160,7 @@ TEST_CASE("outer optimizer: every step has the bits of a reference, on every ran
     }
 }
 
-TEST_CASE("outer optimizer: one state also where sums are rounded, by a narrow wire, with a helper, over messages") {
+TEST_CASE("outer_optimizer: all ranks have one state with rounded sums, a narrow wire, a helper, and over messages") {
   const auto trains = [](auto& comm, kolo::background* helper) {
     model mine{sizes};
     std::vector<float> local(3, static_cast<float>(comm.rank()));
@@ -201,11 +201,10 @@ TEST_CASE("outer optimizer: one state also where sums are rounded, by a narrow w
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE(
-    "outer optimizer: fragments travel at steps of their own, and a step sends an every-th of a gradient's bytes") {
+TEST_CASE("outer_optimizer: fragments are sent at different steps, in all 1/every of the bytes of gradients") {
   using transport = kolo::counted<message_transport>;
   constexpr int p = 4;
-  constexpr std::uint64_t bytes = 96 * sizeof(float), at_once = 2 * (p - 1) * bytes / p;  // a ring's, of all elements
+  constexpr std::uint64_t bytes = 96 * sizeof(float), at_once = 2 * (p - 1) * bytes / p;  // of a ring over all elements
   kolo::detail::shm::region_shape shape;
   shape.ranks = p;
   kolo::detail::shm::private_mapping memory;
@@ -236,7 +235,7 @@ TEST_CASE(
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("outer optimizer: a rank that is killed, or fails, is named by the others, with a helper and without") {
+TEST_CASE("outer_optimizer: a killed rank is named by the others, with a helper and without") {
   const auto trains = [](auto& comm, kolo::background* helper) {
     model mine{sizes};
     kolo::outer_optimizer outer{
@@ -260,7 +259,7 @@ TEST_CASE("outer optimizer: a rank that is killed, or fails, is named by the oth
   }
 }
 
-TEST_CASE("outer optimizer: goes on from a checkpoint with the same bits, also while fragments are on their way") {
+TEST_CASE("outer_optimizer: a checkpoint resumes with the same bits, also while fragments are in flight") {
   const scratch_directory directory;
   tally t;
   for (const auto& o : kinds)
@@ -290,7 +289,7 @@ TEST_CASE("outer optimizer: goes on from a checkpoint with the same bits, also w
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("outer optimizer: ranks that go on from states of different steps hear it at the next exchange") {
+TEST_CASE("outer_optimizer: ranks that resume from states of different steps get an error at the next exchange") {
   for (const bool is_checked : {false, true}) {
     std::vector<std::string> all(2);
     kolo::threads::run(2,
@@ -323,7 +322,7 @@ struct counts_and_throws {
     *floats += std::is_same_v<T, float>;
   }
 };
-TEST_CASE("outer optimizer: where the rule throws, what was updated is not updated once more") {
+TEST_CASE("outer_optimizer: if the rule throws, elements already updated are not updated again") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     std::vector<double> doubles(20), none(20);
@@ -351,7 +350,7 @@ TEST_CASE("outer optimizer: where the rule throws, what was updated is not updat
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("outer optimizer: where the rule throws on one rank, the others hear it and do not go on with other values") {
+TEST_CASE("outer_optimizer: if the rule throws on one rank, the others get an error and no different values") {
   for (const int thrower : {0, 1, 2}) {
     std::string why[3];
     kolo::threads::run(3, [&](auto& comm) {
@@ -365,7 +364,7 @@ TEST_CASE("outer optimizer: where the rule throws on one rank, the others hear i
           comm, counts_and_throws{&updates, &throws}, std::vector<wide>{{doubles, none}}, {.every = 1}};
       for (int step = 0; step < 3; ++step) try {
           outer.step();
-        } catch (const std::exception& e) {  // and goes on
+        } catch (const std::exception& e) {  // and continues
           if (std::string& first = why[comm.rank()]; first.empty()) first = e.what();
         }
     });
@@ -374,7 +373,7 @@ TEST_CASE("outer optimizer: where the rule throws on one rank, the others hear i
   }
 }
 
-TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, are refused with a sentence") {
+TEST_CASE("outer_optimizer: invalid options, and options or values that differ between ranks, are refused") {
   const auto why = [](int p, auto options_of, bool other_values = false) {
     std::vector<std::string> all(static_cast<std::size_t>(p));
     kolo::threads::run(p, [&](auto& comm) {
@@ -417,7 +416,7 @@ TEST_CASE("outer optimizer: options that make no sense, and ranks that differ, a
   kolo::threads::run(2, [&](auto& comm) {
     const auto words = said([&] { kolo::outer_optimizer{comm, rule, mine.parameters(), {.every = comm.rank()}}; });
     if (comm.rank() == 1) other = words;
-    kolo::barrier(comm);  // which goes on
+    kolo::barrier(comm);  // the communicator remains usable
   });
   CHECK(contains(other, "ranks differ in"));
   CHECK(contains(why(

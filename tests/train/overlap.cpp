@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Buckets and their exchange beside the backward pass: the plan, any order of readiness, a helper thread, and how much is hidden.
+// Buckets and their exchange during the backward pass: the plan, any order of `ready`, a helper thread, and the hidden fraction.
 #include <kolo/launch/threads.hpp>
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/train/optimizer.hpp>
@@ -32,7 +32,7 @@ std::vector<kolo::detail::train::planned_tensor> floats(const indices& sizes) {
 
 const std::vector<std::size_t> sizes{5, 0, 300, 41, 7, 1, 120};
 
-/// Three steps; `ready` in an order of this rank's own, unless it is not called.
+/// Three steps; calls `ready` in this rank's random order, or not at all.
 template <class Comm>
 bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
   model mine{sizes}, reference{sizes};
@@ -62,7 +62,7 @@ bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
 
 }  // namespace
 
-TEST_CASE("buckets go from the last parameter to the first, and end where the cap would be passed") {
+TEST_CASE("plan_buckets goes from the last parameter to the first, and closes a bucket before it exceeds the cap") {
   const auto elements = floats({10, 20, 30, 1000, 5, 5});
   const auto plan = kolo::detail::train::plan_buckets(elements, {.cap_bytes = 200});
   CHECK(parameters_of(plan) == std::vector<indices>{{5, 4}, {3}, {2, 1}, {0}});
@@ -73,7 +73,7 @@ TEST_CASE("buckets go from the last parameter to the first, and end where the ca
         "  3: 40 bytes, 1 tensors: parameter 0\n");
 }
 
-TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong group is refused") {
+TEST_CASE("plan_buckets: a group is one bucket, unplanned tensors are in none, and a wrong group is refused") {
   const auto elements = floats({10, 20, kolo::detail::train::not_planned, 40, 5});
   const auto plan = kolo::detail::train::plan_buckets(elements, {.cap_bytes = 100, .groups = {{0, 3}}});
   CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
@@ -82,7 +82,7 @@ TEST_CASE("a group is one bucket, what is not planned is in none, and a wrong gr
                    "group 0 names parameter"));
 }
 
-TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where messages are dear") {
+TEST_CASE("the chosen cap makes buckets longer where a message takes longer") {
   const auto cap = [](double latency) {
     std::size_t found = 0;
     kolo::virtual_time::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
@@ -96,7 +96,7 @@ TEST_CASE("the cap is chosen so that cutting costs little: longer buckets where 
   CHECK(cap(1e-4) > cap(1e-6));
 }
 
-TEST_CASE("ranks that plan different buckets are told so, all of them") {
+TEST_CASE("ranks that plan different buckets all get an error") {
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
     model mine{{10, comm.rank() == 1 ? 21u : 20u}};
@@ -106,7 +106,7 @@ TEST_CASE("ranks that plan different buckets are told so, all of them") {
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("whatever the order of readiness, and with ranks that never say it, every step takes the mean") {
+TEST_CASE("each step takes the mean, for any order of ready, and if some ranks never call it") {
   tally t;
   for (const int p : {1, 2, 3, 4})
     kolo::threads::run(p, [&](auto& comm) {
@@ -116,7 +116,7 @@ TEST_CASE("whatever the order of readiness, and with ranks that never say it, ev
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a thread of the user's exchanges while another computes") {
+TEST_CASE("a user's thread exchanges while another computes") {
   tally t;
   for (const int p : {1, 2, 4})
     kolo::threads::run(p, [&](auto& comm) {
@@ -128,7 +128,7 @@ TEST_CASE("a thread of the user's exchanges while another computes") {
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a helper that waits for gradients is called off, and later helps again; one that nobody runs is an error") {
+TEST_CASE("a helper waiting for gradients is interrupted and helps again later; one without a thread is an error") {
   tally t;
   for (const int p : {1, 2})
     kolo::threads::run(p, [&](auto& comm) {
@@ -140,7 +140,7 @@ TEST_CASE("a helper that waits for gradients is called off, and later helps agai
       optimizer.ready(6);
       t.expect(contains(said([&] { optimizer.ready(6); }), "parameter 6 was ready twice"));
       t.expect(contains(said([&] { optimizer.step(); }), "is not ready"));
-      if (p > 1) return;  // the communicator is broken
+      if (p > 1) return;  // the communicator has failed
       for (int step = 0; step < 2; ++step) {
         for (std::size_t i = 6 - (step == 0 ? 1 : 0); i + 1 > 0; --i) optimizer.ready(i);
         t.expect(optimizer.step());
@@ -158,8 +158,7 @@ TEST_CASE("a helper that waits for gradients is called off, and later helps agai
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE(
-    "an optimizer may outlive its communicator, as where the shrunken one takes its place before the first step") {
+TEST_CASE("an optimizer may outlive its communicator, even before its first step") {
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     auto parameters = mine.parameters();
@@ -169,7 +168,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("what is exchanged beside the backward pass is hidden, and the report says how much") {
+TEST_CASE("an exchange during the backward pass is hidden, and the report says how much") {
   const auto seconds = [](bool calls_ready, double& hidden) {
     return kolo::virtual_time::run(
                4, kolo::simulate::network{},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Replicated and sharded optimizers: p ranks with a batch each train like one rank with all of them, and like each other.
+// Replicated and sharded optimizers: p ranks with one batch each train like one rank with all batches, and like each other.
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/ring.hpp>
@@ -16,7 +16,7 @@ using namespace testing;
 
 namespace {
 
-/// Numbers in [-0.5, 0.5) that look random and are the same everywhere.
+/// Pseudo-random numbers in [-0.5, 0.5), the same on each rank.
 float noise(std::uint64_t i) {
   i = (i + 1) * 0x9e3779b97f4a7c15u;
   i = (i ^ (i >> 31)) * 0xbf58476d1ce4e5b9u;
@@ -25,13 +25,13 @@ float noise(std::uint64_t i) {
 
 constexpr std::size_t inputs = 13, hidden = 17;
 
-/// Two layers with a tanh between them, and a function that they are to learn.
+/// Two layers with a tanh between them, and the function that they learn.
 struct network : model {
   network() : model{{inputs * hidden, hidden, hidden}} {
     for (std::size_t t = 0; t < 3; ++t)
       for (std::size_t i = 0; i < values[t].size(); ++i) values[t][i] = noise(1000 * t + i);
   }
-  /// Means over samples first ... first + count - 1.
+  /// Gradients as means over samples first ... first + count - 1.
   void backward(std::size_t first, std::size_t count) {
     for (auto& g : gradients) std::fill(g.begin(), g.end(), 0.0f);
     for (std::size_t s = first; s < first + count; ++s) {
@@ -57,7 +57,7 @@ struct network : model {
 using weights = std::vector<std::vector<float>>;
 constexpr std::size_t global_batch = 12, steps = 40;
 
-/// `make(comm, parameters)` gives the optimizer. What rank `shown` has in the end.
+/// `make(comm, parameters)` returns the optimizer. Returns the final weights of rank `shown`.
 template <class Make>
 weights trained(int ranks, Make make, int shown = 0) {
   weights result;
@@ -119,17 +119,17 @@ void check_rule(const Rule& rule, double tolerance) {
 
 }  // namespace
 
-TEST_CASE("plain descent: p batches of b are one batch of p b, and two runs have the same bits") {
+TEST_CASE("sgd: p batches of b train like one batch of p b, and two runs have the same bits") {
   check_rule(kolo::update::sgd{.rate = 0.2}, 1e-6);
 }
-TEST_CASE("momentum: p batches of b are one batch of p b, and two runs have the same bits") {
+TEST_CASE("momentum: p batches of b train like one batch of p b, and two runs have the same bits") {
   check_rule(kolo::update::momentum{.rate = 0.05, .weight_decay = 1e-4}, 2e-6);
 }
-TEST_CASE("AdamW: p batches of b are one batch of p b, and two runs have the same bits") {
+TEST_CASE("adamw: p batches of b train like one batch of p b, and two runs have the same bits") {
   check_rule(kolo::update::adamw{.rate = 3e-3}, 1e-5);
 }
 
-TEST_CASE("sharded and replicated give the same bits where the allreduce is the two halves, in equal buckets") {
+TEST_CASE("sharded and replicated optimizers have the same bits if the allreduce is the two halves, in equal buckets") {
   const kolo::update::adamw rule{.rate = 1e-2};
   const auto same = [&](auto algorithm) {
     for (const int p : {2, 3, 4}) {
@@ -146,8 +146,7 @@ TEST_CASE("sharded and replicated give the same bits where the allreduce is the 
   same(kolo::two_shot{});
 }
 
-TEST_CASE(
-    "a rank keeps one part of the state; slices cover every element once; also where ranks are more than elements") {
+TEST_CASE("a rank keeps its part of the state; slices cover each element once, also with more ranks than elements") {
   const std::vector<std::size_t> sizes{1000, 0, 3, 250, 1};
   for (const int p : {1, 2, 3, 4, 7}) {
     tally t;
@@ -183,7 +182,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sharded: passes, a helper, clipping over all slices, and a local parameter") {
+TEST_CASE("sharded_optimizer: passes, a helper, clipping over all slices, and a local parameter") {
   struct own_or_not {
     std::span<float> value, gradient;
     bool local;

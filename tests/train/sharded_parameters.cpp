@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shards of parameters: whole while they are used, gathered ahead; p ranks train like one; checkpoints go on anywhere.
+// sharded_parameters: whole during a use, gathered ahead; p ranks train like one; a checkpoint loads on any number of ranks.
 #include <kolo/collective/barrier.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/observe/counted.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 using kolo::sharded_tensor;
 
-constexpr std::size_t elements[] = {8, 7, 1, 20};  // of four layers
+constexpr std::size_t elements[] = {8, 7, 1, 20};  // of the four layers
 
 struct layered {
   std::vector<std::vector<sharded_tensor<float>>> layers{};
@@ -49,14 +49,14 @@ struct layered {
 float first_value(std::size_t layer, std::size_t tensor, std::size_t i) {
   return static_cast<float>(100 * layer + 10 * tensor + i);
 }
-/// The mean over ranks of what each has; of one rank p more, so that it matters whose they are.
+/// The mean over the ranks of their gradients. That of rank 0 is larger by p, so that the result depends on which rank's it is.
 float mean_gradient(std::size_t layer, std::size_t tensor, std::size_t i, long step) {
   return static_cast<float>(layer + 2 * tensor + i % 3) + static_cast<float>(step);
 }
 
 constexpr kolo::update::momentum rule{.rate = 0.5, .factor = 0.5};
 
-/// What one rank has after so many steps.
+/// The value on one rank after `steps` steps.
 float expected(std::size_t layer, std::size_t tensor, std::size_t i, long steps) {
   float value = first_value(layer, tensor, i), velocity = 0;
   for (long k = 1; k <= steps; ++k) {
@@ -85,7 +85,7 @@ void initialise(Shards& shards, layered& m) {
   });
 }
 
-/// A step: forwards, backwards, update. Are values and gradients what and where they should be?
+/// A step: forward, backward, update. Returns whether values and gradients are right and present when they should be.
 template <class Shards>
 bool learns(Shards& shards, layered& m, int ranks, int rank, long step) {
   bool good = true;
@@ -110,7 +110,7 @@ bool learns(Shards& shards, layered& m, int ranks, int rank, long step) {
   return good;
 }
 
-/// Bytes that the model takes on a rank, where so many groups are gathered ahead.
+/// The upper bound for the model's bytes on a rank if `ahead` groups are gathered ahead.
 template <class Comm>
 std::size_t room(const Comm& comm, int ahead) {
   const auto p = static_cast<std::size_t>(comm.size());
@@ -143,7 +143,7 @@ std::string said_of(F f) {
   return "nothing";
 }
 
-/// f(shards, m, t) on 1, 2 and 3 ranks, whose values are those of `initialise`.
+/// Runs f(shards, m, t) on 1, 2 and 3 ranks with the values of `initialise`.
 template <class F>
 void on_few_ranks(F f) {
   for (const int p : {1, 2, 3}) {
@@ -161,7 +161,7 @@ void on_few_ranks(F f) {
 
 }  // namespace
 
-TEST_CASE("sharded parameters: p ranks learn, bit for bit, what one learns, and keep a p-th and a few buffers") {
+TEST_CASE("sharded_parameters: p ranks learn bit for bit what one does, and keep 1/p of the model and few buffers") {
   for (const int p : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 17}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) { t.expect(trains(comm)); });
@@ -170,9 +170,7 @@ TEST_CASE("sharded parameters: p ranks learn, bit for bit, what one learns, and 
   }
 }
 
-TEST_CASE(
-    "sharded parameters: gathered when they are asked for, or several ahead, with a helper, over messages, between "
-    "processes") {
+TEST_CASE("sharded_parameters: 0, 2 or all groups ahead, with a helper, over messages, between processes") {
   tally t;
   for (const int ahead : {0, 2, 9})
     kolo::threads::run(3, [&](auto& comm) { t.expect(trains(comm, {.ahead = ahead})); });
@@ -187,7 +185,7 @@ TEST_CASE(
         all_say(3, "the same"));
 }
 
-TEST_CASE("sharded parameters: a group may be used in another order, twice, or not at all") {
+TEST_CASE("sharded_parameters: a group may be used in another order, twice, or not at all") {
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
     layered m;
@@ -209,7 +207,7 @@ TEST_CASE("sharded parameters: a group may be used in another order, twice, or n
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, which had gathered ahead") {
+TEST_CASE("sharded_parameters: initialise again, also after steps and uses that gathered ahead") {
   for (const int p : {1, 2, 3}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
@@ -234,7 +232,7 @@ TEST_CASE("sharded parameters: initialised anew, also behind steps and uses, whi
   }
 }
 
-TEST_CASE("sharded parameters: what throws while it initialises leaves the values that were") {
+TEST_CASE("sharded_parameters: an exception in initialise leaves the previous values of the group") {
   on_few_ranks([](auto& shards, layered& m, tally& t) {
     for (int trial = 0; trial < 3; ++trial) {
       try {
@@ -260,7 +258,7 @@ TEST_CASE("sharded parameters: what throws while it initialises leaves the value
   });
 }
 
-TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on") {
+TEST_CASE("sharded_parameters: all ranks may abandon a step in a use, and continue") {
   on_few_ranks([](auto& shards, layered& m, tally& t) {
     for (int trial = 0; trial < 3; ++trial)
       for (const bool backward : {false, true}) try {
@@ -275,7 +273,7 @@ TEST_CASE("sharded parameters: all ranks may give up a step in a use, and go on"
   });
 }
 
-TEST_CASE("sharded parameters: a use that is given up takes nothing from an outer use of the same group") {
+TEST_CASE("sharded_parameters: an abandoned use takes nothing from an outer use of the same group") {
   on_few_ranks([](auto& shards, layered& m, tally& t) {
     const auto give_up = [&](auto use) {
       try {
@@ -312,7 +310,7 @@ struct descent_that_may_throw {
     for (float& x : value) --x;
   }
 };
-TEST_CASE("sharded parameters: where one rank's rule throws, the step is over on all, and that rank's part stays") {
+TEST_CASE("sharded_parameters: if one rank's rule throws, the step ends on all, and that rank's part does not change") {
   for (const int p : {1, 2, 3}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
@@ -343,7 +341,7 @@ TEST_CASE("sharded parameters: where one rank's rule throws, the step is over on
   }
 }
 
-TEST_CASE("sharded parameters: clipped by the norm of all, or skipped, with the bits of one that has everything") {
+TEST_CASE("sharded_parameters: clipped and skipped steps have the bits of a rank with all parameters") {
   constexpr kolo::update::adamw adaptive{.rate = 0.1};
   for (const int p : {1, 2, 3, 5})
     for (const bool is_helped : {false, true}) {
@@ -404,8 +402,7 @@ TEST_CASE("sharded parameters: clipped by the norm of all, or skipped, with the 
     }
 }
 
-TEST_CASE(
-    "sharded parameters: loops that only judge gather ahead what they use next, and keep the memory that is said") {
+TEST_CASE("sharded_parameters: evaluation loops gather the next used group ahead, within the memory bound") {
   using transport = kolo::counted<message_transport>;
   constexpr int p = 3;
   kolo::detail::shm::region_shape shape;
@@ -421,7 +418,7 @@ TEST_CASE(
       kolo::sharded_parameters shards{comm, rule, m.groups()};
       initialise(shards, m);
       const auto sent = [&] { return comm.transport().total().bytes_sent; };
-      std::uint64_t of_group[4];  // that a rank sends where each gets a layer
+      std::uint64_t of_group[4];  // the bytes that a rank sends to gather each layer
       std::transform(std::begin(elements), std::end(elements), of_group,
                      [](std::size_t n) { return (n + p - 1) / p * (p - 1) * sizeof(float); });
       const auto of_step = [&](long k) {
@@ -444,7 +441,7 @@ TEST_CASE(
       shards.share_values();
       std::uint64_t before = sent();
       for (int pass = 0; pass < 20; ++pass) judges();
-      shards.share_values();  // the first layer had been gathered ahead
+      shards.share_values();  // the first layer was gathered ahead
       t.expect(sent() - before == 20 * std::accumulate(of_group, of_group + 4, std::uint64_t{}) + of_group[0]);
       for (std::size_t use = 0; use < 8; ++use) {
         before = sent();
@@ -460,7 +457,7 @@ TEST_CASE(
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another number of ranks") {
+TEST_CASE("sharded_parameters: a checkpoint resumes bit for bit on another number of ranks") {
   const scratch_directory directory;
   const std::string path = directory / "model";
   tally t;
@@ -480,7 +477,7 @@ TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another n
         const auto used = shards.use_with_gradients(layer);
         m.layers[layer][0].gradient()[0] = 1000;
       }
-      kolo::load_sharded_checkpoint(path, shards);  // which gives that step up
+      kolo::load_sharded_checkpoint(path, shards);  // which abandons that step
       t.expect(shards.steps() == 2);
       t.expect(learns(shards, m, p, comm.rank(), 3));
       for (const std::size_t layer : {0UL, 1UL, 2UL, 3UL}) {
@@ -491,8 +488,7 @@ TEST_CASE("a checkpoint of sharded parameters goes on, bit for bit, on another n
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE(
-    "sharded parameters: what is frozen at first counts its own steps, also behind a checkpoint, in other groups") {
+TEST_CASE("sharded_parameters: frozen parameters count their own steps, also after a checkpoint, in other groups") {
   const scratch_directory directory;
   const std::string path = directory / "model";
   tally t;
@@ -533,7 +529,7 @@ TEST_CASE(
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("sharded parameters: ranks that differ in groups, sizes or options hear it at once") {
+TEST_CASE("sharded_parameters: ranks that differ in groups, sizes or options get an error at once") {
   const auto differ = [](std::vector<std::size_t> sizes, int ahead) {
     tally t;
     kolo::threads::run(3, [&](auto& comm) {
@@ -551,7 +547,7 @@ TEST_CASE("sharded parameters: ranks that differ in groups, sizes or options hea
   CHECK_FALSE(differ({4, 5}, 1));
 }
 
-TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") {
+TEST_CASE("sharded_parameters: invalid calls are refused") {
   kolo::threads::run(1, [&](auto& comm) {
     layered m;
     kolo::sharded_parameters shards{comm, rule, m.groups()};
@@ -579,7 +575,7 @@ TEST_CASE("sharded parameters: what makes no sense is refused with a sentence") 
   });
 }
 
-TEST_CASE("sharded parameters: what one rank refuses, the others hear at once") {
+TEST_CASE("sharded_parameters: a call that one rank refuses is an error on the other at once") {
   const auto check = [](const char* expected, auto wrong) {
     std::string first, second;
     kolo::threads::run(2, [&](auto& comm) {
@@ -602,7 +598,7 @@ TEST_CASE("sharded parameters: what one rank refuses, the others hear at once") 
   });
 }
 
-TEST_CASE("sharded parameters: a rank that skips a step alone is a mismatch at the next use") {
+TEST_CASE("sharded_parameters: a rank that skips a step alone gets a mismatch at the next use") {
   std::string words[2];
   kolo::threads::run(2, [&](auto& comm) {
     layered m;
@@ -616,7 +612,7 @@ TEST_CASE("sharded parameters: a rank that skips a step alone is a mismatch at t
   for (const auto& text : words) CHECK(contains(text, "root or optimizer"));
 }
 
-TEST_CASE("sharded parameters: a rank that fails in a use ends, and the others name it") {
+TEST_CASE("sharded_parameters: a rank that fails in a use is named by the others") {
   for (const bool backward : {false, true}) {
     std::vector<std::string> said(3);
     try {

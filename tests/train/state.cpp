@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// State that ranks share, save and get back, also on another number of ranks; and the small helpers of a training loop.
+// State that is broadcast, saved and loaded, also on another number of ranks; and the small helper functions of a training loop.
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/data.hpp>
 #include <kolo/train/learning_rate.hpp>
@@ -34,7 +34,7 @@ struct progress {
   std::string name{};
   std::vector<std::vector<float>> rows{};
   std::map<std::string, std::vector<int>> notes{};
-  int own = 0;  // is not sent
+  int own = 0;  // not sent
 
   template <class Archive>
   void serialise(Archive& archive) {
@@ -42,7 +42,7 @@ struct progress {
   }
 };
 
-/// An empty directory, until the end of the test.
+/// An empty directory, removed at the end of the test.
 struct folder {
   std::string path = fs::temp_directory_path() / "kolo-state-XXXXXX";
   folder() {
@@ -56,7 +56,7 @@ struct folder {
 const std::vector<std::size_t> sizes{100, 0, 31, 57};
 const kolo::update::adamw rule{.rate = 0.1};
 
-/// Steps first ... last - 1 on so many ranks, with the same mean gradient whatever their number; loads and saves where a file is named.
+/// Makes steps first ... last - 1 on `ranks` ranks. The mean gradient does not depend on their number. Loads and saves if a file is named.
 std::vector<std::vector<float>> train(int ranks, int first, int last, const std::string& load = "",
                                       const std::string& save = "") {
   std::vector<std::vector<float>> result;
@@ -76,7 +76,7 @@ std::vector<std::vector<float>> train(int ranks, int first, int last, const std:
 
 }  // namespace
 
-TEST_CASE("an object becomes the root's on every rank, and only what it names") {
+TEST_CASE("broadcast_object copies the members that serialise names from the root") {
   for (const int root : {0, 2}) {
     tally t;
     kolo::threads::run(3, [&](auto& comm) {
@@ -101,7 +101,7 @@ TEST_CASE("an object becomes the root's on every rank, and only what it names") 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("the state of an optimizer is the root's, and goes on as there; no parameter is touched") {
+TEST_CASE("broadcast_state copies the root's optimizer state, and does not change parameters") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{{20}}, of_root{{20}};
@@ -121,7 +121,7 @@ TEST_CASE("the state of an optimizer is the root's, and goes on as there; no par
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("the state of another rule, or of other parameters, is an error and not a step") {
+TEST_CASE("the state of another rule or of other parameters is refused, and no step is made") {
   const folder here;
   model of_20{{20}}, of_30{{30}};
   of_20.set_gradients(0, 0), of_30.set_gradients(0, 0);
@@ -140,7 +140,7 @@ TEST_CASE("the state of another rule, or of other parameters, is an error and no
   CHECK(of_30.values == before);
 }
 
-TEST_CASE("a checkpoint that the root reads is restored on every rank; what goes wrong there is known everywhere") {
+TEST_CASE("restore_checkpoint gives each rank the checkpoint that the root reads; its error is thrown on all ranks") {
   const folder here;
   model saved{sizes};
   kolo::save_checkpoint(here.file(), saved.parameters());
@@ -158,8 +158,7 @@ TEST_CASE("a checkpoint that the root reads is restored on every rank; what goes
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE(
-    "a sharded checkpoint goes on, with the same bits, on any other number of ranks, and replaces the one before") {
+TEST_CASE("a sharded checkpoint resumes with the same bits on any number of ranks, and replaces the previous one") {
   const auto wanted = train(1, 0, 6);
   for (const int from : {1, 2, 4})
     for (const int to : {1, 3, 4}) {
@@ -172,8 +171,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE(
-    "of two saves at one step each is whole: one that fails leaves the one before, and parts of both are refused") {
+TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of different saves are refused") {
   const folder here;
   const auto save = [&](float filled) {
     std::string why[2];
@@ -191,7 +189,7 @@ TEST_CASE(
     return train(3, 0, 0, here.file()) == all.values;
   };
   CHECK(save(1).empty());
-  fs::create_directory(here.file() + ".save2.1of2");  // where the second rank's part belongs
+  fs::create_directory(here.file() + ".save2.1of2");  // the path of rank 1's part
   CHECK(contains(save(2), "rank 1 could not write its part"));
   CHECK(here.entries() == 4);
   CHECK(loaded(1));
@@ -204,7 +202,7 @@ TEST_CASE(
   CHECK(contains(said([&] { train(1, 0, 0, here.file()); }), "parts are of different saves"));
 }
 
-TEST_CASE("a save over a checkpoint of another format leaves it whole until the new one is") {
+TEST_CASE("a sharded save over another format keeps the old checkpoint until the new one is complete") {
   const folder here;
   train(2, 0, 1, "", here.file());
   const auto contents = [&] {
@@ -217,7 +215,7 @@ TEST_CASE("a save over a checkpoint of another format leaves it whole until the 
   };
   for (const auto& [name, text] : contents()) {
     std::fstream file{here.path + '/' + name, std::ios::binary | std::ios::in | std::ios::out};
-    file.seekp(7), file.put('3');  // of the mark
+    file.seekp(7), file.put('3');  // a byte of the format mark
   }
   const auto before = contents();
   struct rlimit usual {};
@@ -236,7 +234,7 @@ TEST_CASE("a save over a checkpoint of another format leaves it whole until the 
   CHECK(train(3, 2, 2, here.file()) == wanted);
 }
 
-TEST_CASE("ranks that save in folders of their own, or under two names, hear it, and what is saved stays") {
+TEST_CASE("ranks that save to different folders or names get an error, and existing checkpoints do not change") {
   const folder here, there;
   std::string why[2];
   const auto save = [&](const std::string& by_first, const std::string& by_second) {
@@ -263,9 +261,9 @@ TEST_CASE("ranks that save in folders of their own, or under two names, hear it,
   CHECK(train(1, 1, 1, a) == train(1, 0, 1));
 }
 
-TEST_CASE("a save whose index cannot be written leaves no part") {
+TEST_CASE("a sharded save whose index cannot be written leaves no part") {
   const folder here;
-  fs::create_directory(here.file());  // where the index belongs
+  fs::create_directory(here.file());  // the path of the index
   std::string why[2];
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
@@ -277,12 +275,12 @@ TEST_CASE("a save whose index cannot be written leaves no part") {
   CHECK(here.entries() == 1);
 }
 
-TEST_CASE("a load beside which a save replaces the files reads those of the new one") {
+TEST_CASE("a load during which a save replaces the files reads the new checkpoint") {
   const folder here;
   train(2, 0, 1, "", here.file());
   const std::string part = here.file() + ".save1.1of2";
   fs::remove(part);
-  REQUIRE(::mkfifo(part.c_str(), 0600) == 0);  // whoever reads it is in the middle until the other end is closed
+  REQUIRE(::mkfifo(part.c_str(), 0600) == 0);  // a reader of the part blocks until the other end is closed
   std::vector<std::vector<float>> loaded;
   std::string why;
   std::thread reader{[&] { why = said([&] { loaded = train(1, 2, 2, here.file()); }); }};
@@ -295,7 +293,7 @@ TEST_CASE("a load beside which a save replaces the files reads those of the new 
   CHECK(loaded == wanted);
 }
 
-TEST_CASE("a load gives up the step that is under way: behind its exchange, or in the middle of its passes or leaves") {
+TEST_CASE("a load abandons the current step, after its exchange or in the middle of its passes or leaves") {
   const folder here;
   const auto check = [&](const kolo::optimizer_options& o, float divisor, auto begin) {
     tally t;
@@ -326,7 +324,7 @@ TEST_CASE("a load gives up the step that is under way: behind its exchange, or i
   check({.leaves = 4}, 4, ends_pass);
 }
 
-TEST_CASE("a load while buckets are on their way is refused: the step behind it would update nothing") {
+TEST_CASE("a load while buckets are in flight is refused, because the next step would update nothing") {
   const folder here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
@@ -346,7 +344,7 @@ TEST_CASE("a load while buckets are on their way is refused: the step behind it 
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("a save removes what saves that were killed have left, and nothing else") {
+TEST_CASE("a save removes the files of killed saves, and no others") {
   const folder here;
   const auto names = [&] {
     std::set<std::string> all;
@@ -380,7 +378,7 @@ TEST_CASE("a sharded checkpoint's files have the permissions that the umask leav
   }
 }
 
-TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there is an error on every rank") {
+TEST_CASE("a sharded checkpoint that is damaged, of another model or missing is an error on each rank") {
   const folder here;
   train(2, 0, 1, "", here.file());
   const auto load = [&](const std::vector<std::size_t>& of, const std::string& path) {
@@ -399,7 +397,7 @@ TEST_CASE("a sharded checkpoint that is damaged, of another model, or not there 
   CHECK(contains(load(sizes, here.file()), "damaged"));
 }
 
-TEST_CASE("a load that fails on one rank leaves the steps of every rank as they were") {
+TEST_CASE("a load that fails on one rank does not change the steps of any rank") {
   const folder here;
   train(2, 0, 5, "", here.file());
   fs::resize_file(here.file() + ".save1.1of2", 300);
@@ -432,7 +430,7 @@ TEST_CASE("shards that are padded, dropped or exact") {
   CHECK(items(2, kolo::remainder::pad) == std::vector{2, 5, 1});
 }
 
-TEST_CASE("seeds differ by rank and purpose, and the rate grows with the ranks") {
+TEST_CASE("seeds differ by rank and purpose, and by_size scales the rate with the ranks") {
   std::set<std::uint64_t> seeds;
   for (std::uint64_t seed : {0u, 1u})
     for (int rank = 0; rank < 8; ++rank)
@@ -443,16 +441,16 @@ TEST_CASE("seeds differ by rank and purpose, and the rate grows with the ranks")
   STATIC_REQUIRE(kolo::by_size(0.5f, 4, 1.5f) == 1.5f);
 }
 
-TEST_CASE("means by samples, moments of unequal counts, and steps that all can take") {
+TEST_CASE("weighted metrics, moments of unequal counts, and agreed_steps") {
   for (const int p : {1, 2, 3, 4}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {
       const auto r = static_cast<std::size_t>(comm.rank());
       double metric[] = {static_cast<double>(r)};
-      kolo::average_metrics(comm, metric, r);  // the first has none
+      kolo::average_metrics(comm, metric, r);  // rank 0 has none
       double sum = 0, count = 0, mean = 0, squares = 0;
       kolo::moments own[1], all;
-      if (r == 0) own[0].mean = std::nan("");  // 0 / 0: the first has seen none
+      if (r == 0) own[0].mean = std::nan("");  // 0 / 0: rank 0 has seen none
       for (std::size_t s = 0; s < static_cast<std::size_t>(p); ++s) {
         sum += static_cast<double>(s * s), count += static_cast<double>(s);
         for (std::size_t i = 0; i < s; ++i) {
