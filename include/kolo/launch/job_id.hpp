@@ -7,7 +7,6 @@
 #include <kolo/os/process.hpp>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,10 +74,8 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
 /// Different users and different containers never get the same name. Jobs started by one process do, if nothing
 /// distinguishes them.
 inline std::string job_name(const launched& l, const char* given = std::getenv("KOLO_JOB")) {
-  struct stat pid_namespace;
-  const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;
   std::string name =
-      "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(known ? pid_namespace.st_ino : 0) + '/';
+      "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(os::namespace_number("/proc/self/ns/pid")) + '/';
   if (given == nullptr || *given == '\0') {
     const os::process_id launcher = find_launcher(l.rank_variable);
     name += std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);

@@ -8,7 +8,6 @@
 #include <kolo/transport/sentences.hpp>
 #include <kolo/version.hpp>
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -161,8 +160,7 @@ inline os::descriptor connect_to(const std::string& name) {
 /// can find.
 inline std::string further_place(const std::string& name) {
   std::uint64_t number;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number)
-    throw error{errc::system, "the system has no random numbers"};
+  os::fill_randomly(&number, sizeof number);
   std::string place = name + '#';
   for (int shift = 60; shift >= 0; shift -= 4) place += "0123456789abcdef"[number >> shift & 15];
   return place;

@@ -7,8 +7,6 @@
 #include <kolo/os/process.hpp>
 #include <kolo/transport/node_map.hpp>
 
-#include <sys/stat.h>
-
 #include <chrono>
 #include <optional>
 
@@ -27,15 +25,13 @@ class local_liveness {
       os::process_id process{};
       std::uint64_t table = 0;
     };
-    struct stat table {};
-    if (::stat("/proc/self/ns/pid", &table) != 0) table.st_ino = 0;
-    const where mine{os::this_process(), table.st_ino};
+    const where mine{os::this_process(), os::namespace_number("/proc/self/ns/pid")};
     std::vector<where> of_ranks(static_cast<std::size_t>(hosts.size()));
     check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, of_ranks.data(), sizeof mine, MPI_BYTE, all.get()),
           "MPI_Allgather", rank);
     for (int r = 0; r < hosts.size(); ++r) {
       const auto& its = of_ranks[static_cast<std::size_t>(r)];
-      const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && table.st_ino != 0;
+      const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && mine.table != 0;
       processes_.push_back(is_near && r != rank ? its.process : os::process_id{});
     }
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A file descriptor that closes itself, and the error thrown for a failed system call.
+// A file descriptor that closes itself, random bytes, and the error thrown for a failed system call.
 #pragma once
 
 #include <kolo/core/error.hpp>
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cstddef>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +21,11 @@ inline bool is_exhausted(int code) {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_errno(const char* what, int code = errno) {
   core::throw_error(is_exhausted(code) ? errc::out_of_resources : errc::system,
                     {what, ": ", std::generic_category().message(code)});
+}
+
+[[gnu::cold, gnu::noinline]] inline void fill_randomly(void* bytes, std::size_t n) {
+  if (::getrandom(bytes, n, 0) != static_cast<::ssize_t>(n))
+    throw error{errc::system, "the system has no random numbers"};
 }
 
 /// Moves the file to a number above standard input, output and error. -1, with `errno` set: no number is left.

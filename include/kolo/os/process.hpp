@@ -104,6 +104,12 @@ inline bool is_alive(process_id process) noexcept {
   return process.start_time == 0 || status.start_time == 0 || status.start_time == process.start_time;
 }
 
+/// Identifies a namespace of this process, such as "/proc/self/ns/pid"; 0: it cannot be read.
+[[gnu::cold]] inline std::uint64_t namespace_number(const char* path) noexcept {
+  struct stat its {};
+  return ::stat(path, &its) == 0 ? its.st_ino : 0;
+}
+
 /// Whether a signal or a debugger has stopped it. False if that cannot be determined.
 inline bool is_stopped(process_id process) noexcept {
   const auto status = read_status(process.pid);

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <kolo/os/descriptor.hpp>
+#include <kolo/os/process.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <fcntl.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,11 +25,8 @@ struct host_mark {
 };
 
 inline host_mark this_host() {
-  const auto number_of = [](const char* name) -> std::uint64_t {
-    struct stat s {};
-    return ::stat(name, &s) == 0 ? s.st_ino : 0;
-  };
-  host_mark m{14695981039346656037u, number_of("/proc/self/ns/pid"), number_of("/proc/self/ns/net")};
+  host_mark m{14695981039346656037u, os::namespace_number("/proc/self/ns/pid"),
+              os::namespace_number("/proc/self/ns/net")};
   unsigned char id[36]{};
   const os::descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
   if (!file && os::is_exhausted(errno)) os::throw_errno("reading the host's identity");
@@ -64,8 +60,7 @@ class node_group {
     const auto own = outcome_of([&] {
       prepare();
       mine.host = this_host();
-      if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
-        throw error{errc::system, "the system has no random numbers"};
+      os::fill_randomly(mine.secret, sizeof mine.secret);
     });
     mine.has_failed = own.has_failed;
     const auto infos = transport::small_allgather(all, mine, operation_);
