@@ -28,9 +28,13 @@ int key_of(const S& s) {
 }
 
 template <Schedule S>
+step step_of(const void* self, int r, int p, int k) {
+  return static_cast<const S*>(self)->at(r, p, k);
+}
+template <Schedule S>
 schedule_ref erase_schedule(const S& s, int size) {
   return {&s,
-          [](const void* self, int r, int p, int k) { return step{static_cast<const S*>(self)->at(r, p, k)}; },
+          &step_of<S>,
           s.blocks(size),
           s.rounds(size),
           schedule::scratch_blocks(s, size),

@@ -29,13 +29,15 @@ struct element_position {
   }
 }
 
+template <class F>
+void call_with_run(void* f, std::byte* data, std::size_t done, std::size_t n) {
+  (*static_cast<F*>(f))(data, done, n);
+}
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
 void for_each_run(const element_position& p, std::size_t count, F f) {
   if (p.where->find) [[unlikely]]
-    return for_each_run_found(p, count, &f, [](void* its, std::byte* data, std::size_t done, std::size_t n) {
-      (*static_cast<F*>(its))(data, done, n);
-    });
+    return for_each_run_found(p, count, &f, &call_with_run<F>);
   if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
 }
 
