@@ -180,9 +180,7 @@ void resolve_named(engine<T>& e, collective_args& args) {
   call_cache::small_key key{.what = reinterpret_cast<std::uintptr_t>(s.at) << 9 |
                                     static_cast<unsigned>(args.collective) << 3 |
                                     static_cast<unsigned>(std::min(s.rounds, 3)) << 1};
-  if (auto* small = small_call_of(e, args, key)) {
-    if (small->key != key) [[unlikely]]
-      small = &e.resolved.small_beside(*small, key);
+  if (auto* const small = small_call_of(e, args, key)) {
     if (small->key != key) [[unlikely]] {
       plan_small_call(e, args, small->plan);
       small->how.runs_as = transport::has_streams(e.transport) ? classified() : pattern::rounds;

@@ -91,8 +91,7 @@ template <class T>
           e.refuse(args.operation(), why);
     }
   }
-  const auto shape =
-      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  const auto shape = args.schedule.shape();
   if (size == 1) args.schedule.rounds = 0;
   check_elements(e, args);
   std::uint64_t numbers = agreed;

@@ -189,10 +189,8 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
     return how.is_native;
   };
   execute::call_cache::small_key key{.what = flags_of(c)};
-  auto* small = execute::small_call_of(e, args, key);
+  auto* const small = execute::small_call_of(e, args, key);
   if (!small) return take(select_now());
-  if (small->key != key) [[unlikely]]
-    small = &e.resolved.small_beside(*small, key);
   if (small->key != key) [[unlikely]] {
     small->how = select_now();
     take(small->how);
