@@ -136,10 +136,10 @@ concept NumberedEnum = std::is_enum_v<X> && std::is_convertible_v<X, int>;
 template <class X>
 concept RootLike = std::is_integral_v<X> || NumberedEnum<X>;
 
-int root_from(auto& comm, kind k, const RootLike auto& root) {
-  const auto rank = static_cast<long long>(root);
-  require(comm, name(k), rank >= 0 && rank < comm.size(), "the root is ", rank,
-          ", and this communicator has ranks 0 to ", comm.size() - 1);
+int rank_from(auto& comm, kind k, const RootLike auto& number, const char* it_is = "the root is ") {
+  const auto rank = static_cast<long long>(number);
+  require(comm, name(k), rank >= 0 && rank < comm.size(), it_is, rank, ", and this communicator has ranks 0 to ",
+          comm.size() - 1);
   return static_cast<int>(rank);
 }
 

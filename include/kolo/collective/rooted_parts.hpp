@@ -19,7 +19,7 @@ struct rooted_parts {
 
   template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
-    const int root = root_from(comm, K, root_number);
+    const int root = rank_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = own(c);
       if (comm.rank() == root)
@@ -33,7 +33,7 @@ struct rooted_parts {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
-    const int root = root_from(comm, K, root_number);
+    const int root = rank_from(comm, K, root_number);
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
