@@ -28,7 +28,7 @@ struct rooted_parts {
             gathers ? " elements, and the inputs of all ranks have " : " elements, and the outputs of all ranks have ",
             of_all_ranks(comm, K, n));
       complete<K, view_element_t<In>>(comm, c, n, n, root);
-      require_own_part_or_disjoint<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n, root);
+      require_own_part_or_disjoint<K>(comm, c.args, std::size_t(comm.rank()) * n, root);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
@@ -38,7 +38,7 @@ struct rooted_parts {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require_equal(comm, name(K), own_has, own(c), " elements, and this rank's count is ",
-                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+                    c.send_counts[std::size_t(comm.rank())]);
       if (comm.rank() == root)
         require_equal(comm, name(K), all_has, all(c), " elements, and the counts add up to ", total);
       complete<K, view_element_t<In>>(comm, c, 0, total, root);

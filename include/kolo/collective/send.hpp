@@ -57,7 +57,7 @@ auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, lon
   return make_call<K, pair_tokens>(in, out, execute::none{}, schedule, [&](auto& c) {
     if constexpr (!std::same_as<Out, execute::none>)
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
-    complete_pair<K>(comm, c, static_cast<std::uint32_t>(tag));
+    complete_pair<K>(comm, c, std::uint32_t(tag));
     if constexpr (K == kind::exchange)
       require(comm, K, c.in.size() == 0 || are_disjoint(c.args.in, c.args.out), "in and out overlap");
   });

@@ -113,7 +113,7 @@ class call_cache {
   small_call& small(const small_key& key) {
     if (!small_.begin()) [[unlikely]]
       small_ = core::dynarray<small_call>(small_calls);
-    const auto numbers = key.count + 1021 * key.element_bytes + static_cast<std::size_t>(key.root + key.parameter);
+    const auto numbers = key.count + 1021 * key.element_bytes + std::size_t(key.root + key.parameter);
     auto& first = small_[hash(key.what + 31 * numbers, small_calls)];
     if (first.key == key) [[likely]]
       return first;
@@ -142,7 +142,7 @@ class call_cache {
 
  private:
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
-    auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
+    auto& second = small_[std::size_t(&first - small_.begin()) ^ 1];
     if (second.key == key) return second;
     if (first.key.what == 0) return first;
     forget_recent();

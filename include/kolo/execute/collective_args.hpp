@@ -19,9 +19,7 @@ struct schedule_ref {
   int root = 0;               ///< of a schedule that is not rotated
   bool is_stateless = false;  ///< `at` and the key define it completely
   int key = 0;                ///< of a schedule defined by one number: that number
-  std::uint32_t shape() const {
-    return static_cast<std::uint32_t>(blocks) * 2654435761u + static_cast<std::uint32_t>(rounds);
-  }
+  std::uint32_t shape() const { return std::uint32_t(blocks) * 2654435761u + std::uint32_t(rounds); }
 };
 
 template <Schedule S>

@@ -23,7 +23,7 @@ inline void sign_numbers(call_signature& r, const collective_args& args, int siz
   if (core::has_root(k)) r.root = std::max(args.root, args.schedule.root);
   r.shape_hash = args.schedule.shape();
   if (k == kind::permutation) r.map_hash = args.fingerprint;
-  if (core::is_point_to_point(k)) r.tag = static_cast<std::int32_t>(args.tag >> 32);
+  if (core::is_point_to_point(k)) r.tag = std::int32_t(args.tag >> 32);
   r.count = args.is_empty ? 0 : args.count;
   if (!args.send_counts || k == kind::alltoall) return;  // each rank has counts of its own
   r.count = 0;

@@ -97,7 +97,7 @@ class environment {
 inline std::optional<int> tasks_on_node(std::string_view list, int node) {
   const auto take = [&list](int& value) {
     const auto [end, failed] = std::from_chars(list.data(), list.data() + list.size(), value);
-    list.remove_prefix(static_cast<std::size_t>(end - list.data()));
+    list.remove_prefix(std::size_t(end - list.data()));
     return failed == std::errc{} && value > 0;
   };
   for (int tasks = 0, nodes = 0; take(tasks); list.remove_prefix(1)) {

@@ -31,7 +31,7 @@ inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) 
   char part[4096];
   for (;;) {
     const ssize_t n = ::read(fd.get(), part, sizeof part);
-    if (n > 0) text.append(part, static_cast<std::size_t>(n));
+    if (n > 0) text.append(part, std::size_t(n));
     if (n == 0) return text;
     if (n < 0 && errno != EINTR) return std::nullopt;
   }

@@ -113,7 +113,7 @@ inline hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds
 inline int milliseconds_until(
     rendezvous_clock::time_point t) {  // rounded up, and never negative, which would mean for ever
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(t - rendezvous_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+  return int(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
 inline os::descriptor new_socket() {

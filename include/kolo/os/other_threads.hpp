@@ -33,7 +33,7 @@ struct other_threads {
   std::snprintf(text, sizeof text, "/proc/self/task/%s/%s", id, file);
   const descriptor f{::open(text, O_RDONLY | O_CLOEXEC)};
   const ssize_t length = f ? ::read(f.get(), text, sizeof text) : -1;
-  return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
+  return {text, length > 0 ? std::size_t(length) : 0};
 }
 
 /// A joined thread may still be exiting: the kernel sets a flag in the ninth field before the joining thread continues.
@@ -49,7 +49,7 @@ struct other_threads {
 [[gnu::cold, gnu::noinline]] inline std::string name_of_this_thread() {
   char path[64];
   const ssize_t length = ::readlink("/proc/thread-self", path, sizeof path);
-  const std::string_view link{path, length > 0 ? static_cast<std::size_t>(length) : 0};
+  const std::string_view link{path, length > 0 ? std::size_t(length) : 0};
   return length > 0 ? std::string{link.substr(link.rfind('/') + 1)} : core::text_of({::gettid()});
 }
 
@@ -83,7 +83,7 @@ struct other_threads {
   char file[4096];
   const auto link = core::text_of({"/proc/self/task/", ::gettid(), "/exe"});
   const ssize_t length = ::readlink(link.c_str(), file, sizeof file);
-  const std::string_view path{file, length > 0 ? static_cast<std::size_t>(length) : 0};
+  const std::string_view path{file, length > 0 ? std::size_t(length) : 0};
   return path.substr(path.rfind('/') + 1).starts_with("qemu-");
 }
 /// LLVM's OpenMP, which is Intel's, the thread sanitizer and qemu-user restart their threads in a child; these threads

@@ -48,7 +48,7 @@ struct process_status {
   }
   std::snprintf(path, sizeof path, "/proc/%d/exe", pid);
   if (::readlink(path, &first, 1) < 0 && errno == ENOENT) status.state = 'Z';
-  status.threads = static_cast<std::int32_t>(threads.st_nlink) - 2;
+  status.threads = std::int32_t(threads.st_nlink) - 2;
   status.known = status.found = true;
   return status;
 }
@@ -78,8 +78,8 @@ struct process_status {
   status.state = rest[2];
   const char* field = rest + 1;  // in front of field 3
   for (int number = 3; number <= 22 && field != nullptr; ++number) {
-    if (number == 4) status.parent = static_cast<std::int32_t>(std::strtol(field, nullptr, 10));
-    if (number == 20) status.threads = static_cast<std::int32_t>(std::strtol(field, nullptr, 10));
+    if (number == 4) status.parent = std::int32_t(std::strtol(field, nullptr, 10));
+    if (number == 20) status.threads = std::int32_t(std::strtol(field, nullptr, 10));
     if (number == 22) status.start_time = std::strtoull(field, nullptr, 10);
     field = std::strchr(field + 1, ' ');
   }

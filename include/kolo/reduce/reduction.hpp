@@ -45,7 +45,7 @@ enum class reduction : std::uint8_t {
 constexpr std::string_view name(reduction op) {
   constexpr std::string_view names[] = {"sum",    "product", "min",         "max",        "average",    "bit_and",
                                         "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
-  const auto i = static_cast<std::size_t>(op);
+  const auto i = std::size_t(op);
   return i < std::size(names) ? names[i] : "unknown";
 }
 

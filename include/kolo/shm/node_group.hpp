@@ -67,21 +67,19 @@ class node_group {
     if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed; }))
       throw_first(all, own);
     for (int r = 0; r < all.size(); ++r) {
-      const auto first = std::find_if(infos.begin(), infos.end(), [&](const member_info& c) {
-        return c.node == infos[static_cast<std::size_t>(r)].node;
-      });
-      if (first->host != infos[static_cast<std::size_t>(r)].host) refuse(r, static_cast<int>(first - infos.begin()));
+      const auto first = std::find_if(infos.begin(), infos.end(),
+                                      [&](const member_info& c) { return c.node == infos[std::size_t(r)].node; });
+      if (first->host != infos[std::size_t(r)].host) refuse(r, int(first - infos.begin()));
     }
     for (int r = 0; r < all.size(); ++r)
-      if (infos[static_cast<std::size_t>(r)].node == mine.node) members_.push_back(r);
-    number_ = static_cast<int>(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
+      if (infos[std::size_t(r)].node == mine.node) members_.push_back(r);
+    number_ = int(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
     name_ = "kolo/";
-    for (const unsigned char c : infos[static_cast<std::size_t>(members_[0])].secret)
-      name_ += {digit(c >> 4), digit(c & 15)};
+    for (const unsigned char c : infos[std::size_t(members_[0])].secret) name_ += {digit(c >> 4), digit(c & 15)};
   }
 
   int number() const { return number_; }
-  int size() const { return static_cast<int>(members_.size()); }
+  int size() const { return int(members_.size()); }
   const std::string& rendezvous_name() const { return name_; }
 
   /// Collective over `all`: throws the failure of the first rank that reports one, on all ranks; a timeout only if no
@@ -90,7 +88,7 @@ class node_group {
     const auto failed = transport::small_allgather(all, static_cast<unsigned char>(mine.has_failed), operation_);
     if (std::find(failed.begin(), failed.end(), 1) == failed.end()) return;
     int& peer = mine.what.peer;
-    peer = peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1;
+    peer = peer >= 0 && peer < size() ? members_[std::size_t(peer)] : -1;
     throw_first(all, mine);
   }
 
@@ -107,7 +105,7 @@ class node_group {
     auto outcomes = transport::small_allgather(all, mine, operation_);
     for (const bool also_late : {false, true})
       for (int r = 0; r < all.size(); ++r) {
-        auto& [has_failed, what] = outcomes[static_cast<std::size_t>(r)];
+        auto& [has_failed, what] = outcomes[std::size_t(r)];
         if (!has_failed || (what.code == errc::timeout && !also_late)) continue;
         what.rank = r;
         throw error{what};

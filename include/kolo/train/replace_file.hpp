@@ -106,7 +106,7 @@ class temporary_file {
       const ::ssize_t n = ::write(file_.get(), chunk.data(), chunk.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return false;
-      chunk = chunk.subspan(static_cast<std::size_t>(n));
+      chunk = chunk.subspan(std::size_t(n));
     }
     return true;
   }
