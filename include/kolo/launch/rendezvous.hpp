@@ -295,8 +295,7 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
 /// The same at all places where rank 0 may be if it found its own taken.
 std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
                                             encounters& met, auto check) {
-  const auto sockets = read_proc(::getpid(), "net/unix");
-  for (const auto& place : further_places(i.name, sockets.value_or(""))) {
+  for (const auto& place : further_places(i.name, os::contents_of("/proc/self/net/unix"))) {
     if (rendezvous_clock::now() >= started + i.timeout) break;
     if (auto joined = try_to_join(i, place, started, met, check)) return joined;
   }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <cerrno>
 #include <cstddef>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -57,5 +58,19 @@ class descriptor {
  private:
   int fd_ = -1;
 };
+
+/// A file, such as those of /proc, whose size is not known before it is read. Empty if it cannot be read.
+[[gnu::cold, gnu::noinline]] inline std::string contents_of(const std::string& path) {
+  const descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  std::string text;
+  char part[4096];
+  while (file) {
+    const ::ssize_t n = ::read(file.get(), part, sizeof part);
+    if (n > 0) text.append(part, std::size_t(n));
+    if (n == 0) return text;
+    if (n < 0 && errno != EINTR) break;
+  }
+  return {};
+}
 
 }  // namespace kolo::inline KOLO_ABI::detail::os

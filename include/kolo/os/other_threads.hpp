@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,15 +25,6 @@ struct other_threads {
   int count = 0;
   std::string name{};
 };
-
-/// The contents of `/proc/self/task/<id>/<file>`; empty if it does not exist any more.
-[[gnu::cold, gnu::noinline]] inline std::string read_of_task(const char* id, const char* file) {
-  char text[1024];
-  std::snprintf(text, sizeof text, "/proc/self/task/%s/%s", id, file);
-  const descriptor f{::open(text, O_RDONLY | O_CLOEXEC)};
-  const ssize_t length = f ? ::read(f.get(), text, sizeof text) : -1;
-  return {text, length > 0 ? std::size_t(length) : 0};
-}
 
 /// A joined thread may still be exiting: the kernel sets a flag in the ninth field before the joining thread continues.
 [[gnu::cold, gnu::noinline]] inline bool is_ending(const std::string& stat) {
@@ -59,9 +49,10 @@ struct other_threads {
   DIR* const tasks = ::opendir("/proc/self/task");
   if (!tasks) return found;
   while (const dirent* const task = ::readdir(tasks)) {
-    if (task->d_name[0] == '.' || task->d_name == own || is_ending(read_of_task(task->d_name, "stat"))) continue;
+    const auto directory = core::text_of({"/proc/self/task/", task->d_name, "/"});
+    if (task->d_name[0] == '.' || task->d_name == own || is_ending(contents_of(directory + "stat"))) continue;
     ++found.count;
-    found.name = read_of_task(task->d_name, "comm");
+    found.name = contents_of(directory + "comm");
     while (!found.name.empty() && found.name.back() == '\n') found.name.pop_back();
   }
   ::closedir(tasks);

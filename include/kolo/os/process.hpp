@@ -2,7 +2,7 @@
 // Whether a process still exists. It is identified by its number and its start time, since numbers are reused.
 #pragma once
 
-#include <kolo/config.hpp>
+#include <kolo/os/descriptor.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -58,20 +58,18 @@ struct process_status {
   process_status status;
   char text[1024];  // the name in parentheses, which may hold anything, is at most 64 bytes long
   std::snprintf(text, sizeof text, "/proc/%d/task/%d/stat", pid, pid);
-  const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return status_by_paths(pid);
+  const descriptor file{::open(text, O_RDONLY | O_CLOEXEC)};
+  if (!file && (errno == EMFILE || errno == ENFILE)) return status_by_paths(pid);
   ssize_t length = -1;
-  if (fd >= 0) {
-    do length = ::read(fd, text, sizeof text - 1);
+  if (file) {
+    do length = ::read(file.get(), text, sizeof text - 1);
     while (length < 0 && errno == EINTR);
   }
   if (length < 0) {  // without /proc everything is absent, so absence means nothing
     const bool absent = errno == ENOENT || errno == ESRCH;
-    if (fd >= 0) ::close(fd);
     status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
     return status;
   }
-  ::close(fd);
   text[length] = '\0';
   const char* rest = std::strrchr(text, ')');
   if (rest == nullptr || rest + 2 >= text + length) return status;
