@@ -43,7 +43,7 @@ ROOMS = {
     "compose": {"impl", "launch", "shm", "execute", "transport", "view", "core"},
     "simulate": {"impl", "launch", "execute", "schedule", "transport", "core"},
     "collective": {"impl", "select", "execute", "schedule", "transport", "reduce", "view", "core"},
-    "train": {"impl", "collective", "select", "execute", "reduce", "view", "core"},
+    "train": {"impl", "collective", "select", "execute", "reduce", "view", "os", "core"},
     ALL: {"collective", "launch", "shm", "execute", "schedule", "reduce", "view", "core"},
     **OWN,
     EVERYTHING: {ALL, *OWN},

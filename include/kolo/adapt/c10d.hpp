@@ -109,7 +109,7 @@ class process_group : public ::c10d::ProcessGroup {
   }
   pending allgather_coalesced(lists& out, tensors& in, const ::c10d::AllgatherOptions& o) override {
     check("allgather_coalesced", in);
-    require(out.size() == static_cast<std::size_t>(size_), "allgather_coalesced", "it takes a list for each rank");
+    require(out.size() == std::size_t(size_), "allgather_coalesced", "it takes a list for each rank");
     for (const auto& list : out) {
       check("allgather_coalesced", list);
       require(list.size() == in.size(), "allgather_coalesced", "lists of different lengths");
@@ -173,7 +173,7 @@ class process_group : public ::c10d::ProcessGroup {
                    std::vector<std::size_t> counts;
                    for (const auto& t : all) {
                      flat.push_back(by(t).reshape(-1));
-                     counts.push_back(static_cast<std::size_t>(t.numel()));
+                     counts.push_back(std::size_t(t.numel()));
                    }
                    const at::Tensor from = at::cat(flat);
                    on_elements(
@@ -275,14 +275,14 @@ class process_group : public ::c10d::ProcessGroup {
   }
 
   std::vector<std::size_t> counts(const at::Tensor& t, const std::vector<std::int64_t>& rows) const {
-    return counts_of("alltoall_base", t, rows, static_cast<std::size_t>(size_));
+    return counts_of("alltoall_base", t, rows, std::size_t(size_));
   }
-  int root_of(const auto& o) const { return peer("root", static_cast<int>(o.rootRank)); }
+  int root_of(const auto& o) const { return peer("root", int(o.rootRank)); }
   int peer(const char* call, int rank) const {
     require(rank >= 0 && rank < size_, call, "there is no such rank in this group");
     return rank;
   }
-  std::size_t me() const { return static_cast<std::size_t>(rank_); }
+  std::size_t me() const { return std::size_t(rank_); }
   milliseconds timeout_of(milliseconds of_call) const { return of_call == ::c10d::kUnsetTimeout ? timeout_ : of_call; }
   /// The text is valid as long as this exists. Thread-safe.
   const char* title(std::string_view call) {

@@ -123,7 +123,7 @@ class cccl_communicator {
     if (peer == rank())
       throw error{errc::invalid_argument, "a rank exchanges no messages with itself: copy what would be sent"};
   }
-  std::size_t all(std::size_t count) const { return count * static_cast<std::size_t>(size()); }
+  std::size_t all(std::size_t count) const { return count * std::size_t(size()); }
 
   template <class T>
   static auto view(T* data, std::size_t count) {

@@ -66,7 +66,7 @@ class chrome_writer {
   }
   std::string time(std::int64_t ns) const { return microseconds(observe::time_between(ns, clock_.ns)); }
   static std::string microseconds(std::int64_t ns) {
-    const auto size = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+    const auto size = ns < 0 ? 0 - std::uint64_t(ns) : std::uint64_t(ns);
     const auto part = std::to_string(size % 1000);
     return (ns < 0 ? "-" : "") + std::to_string(size / 1000) + '.' + std::string(3 - part.size(), '0') + part;
   }
@@ -159,12 +159,12 @@ std::string merged_chrome_trace(Communicator auto& comm) {
   auto& transport = comm.transport().untraced();
   const auto clock = detail::transport::in_the_name_of(own_name, [&] { return clock_offset_of(transport); });
   const std::string mine = chrome_trace(comm.transport().log(), comm.rank(), clock);
-  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(comm.size()));
-  lengths[static_cast<std::size_t>(comm.rank())] = mine.size();
+  std::vector<std::uint64_t> lengths(std::size_t(comm.size()));
+  lengths[std::size_t(comm.rank())] = mine.size();
   detail::transport::small_allgather(transport, lengths.data(), sizeof(std::uint64_t), own_name);
   const std::size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<char> texts(longest * lengths.size());
-  std::memcpy(texts.data() + static_cast<std::size_t>(comm.rank()) * longest, mine.data(), mine.size());
+  std::memcpy(texts.data() + std::size_t(comm.rank()) * longest, mine.data(), mine.size());
   detail::transport::small_allgather(transport, texts.data(), longest, own_name);
   std::vector<std::string> all;
   for (std::size_t r = 0; r < lengths.size(); ++r) all.emplace_back(texts.data() + r * longest, lengths[r]);

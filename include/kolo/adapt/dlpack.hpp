@@ -46,10 +46,9 @@ bool is_half_of_a_float() {
 
 template <Element T>
 DLDataType dlpack_type() {
-  constexpr auto bits = static_cast<std::uint8_t>(8 * sizeof(T));
+  constexpr auto bits = std::uint8_t(8 * sizeof(T));
   if constexpr (std::is_same_v<T, bool>) return {dlpack_bool, bits, 1};
-  else if constexpr (HalfPrecision<T>)
-    return {static_cast<std::uint8_t>(is_half_of_a_float<T>() ? kDLBfloat : kDLFloat), bits, 1};
+  else if constexpr (HalfPrecision<T>) return {std::uint8_t(is_half_of_a_float<T>() ? kDLBfloat : kDLFloat), bits, 1};
   else if constexpr (std::is_floating_point_v<T>) return {kDLFloat, bits, 1};
   else if constexpr (std::is_integral_v<T>) return {std::is_signed_v<T> ? kDLInt : kDLUInt, bits, 1};
   else {
@@ -99,7 +98,7 @@ strided<T, detail::adapt::dlpack_dimensions, S> from_dlpack(const DLTensor& tens
   bool shares = false;
   for (int d = most - 1; d >= 0; --d) {
     const int theirs = d - (most - tensor.ndim);
-    const auto i = static_cast<std::size_t>(d);
+    const auto i = std::size_t(d);
     extents[i] = theirs < 0 ? 1 : tensor.shape[theirs];
     strides[i] = theirs < 0 || tensor.strides == nullptr ? dense : tensor.strides[theirs];
     if (extents[i] < 0) detail::adapt::refuse_dlpack("has a negative extent");
@@ -137,7 +136,7 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
     std::vector<std::int64_t> shape;
   };
   auto all = std::make_unique<holder>(holder{.tensor = {}, .owner = std::move(owner), .shape = std::move(shape)});
-  const auto count = static_cast<std::int64_t>(all->owner.size());
+  const auto count = std::int64_t(all->owner.size());
   if (all->shape.empty()) all->shape = {count};
   std::int64_t holds = 1;
   for (const std::int64_t extent : all->shape) {
@@ -152,7 +151,7 @@ dlpack_tensor to_dlpack(Owner owner, std::vector<std::int64_t> shape = {}, int d
   DLTensor& t = all->tensor.dl_tensor;
   t = DLTensor{.data = all->owner.data(),
                .device = {on_device ? kDLCUDA : kDLCPU, on_device ? device : 0},
-               .ndim = static_cast<int>(all->shape.size()),
+               .ndim = int(all->shape.size()),
                .dtype = detail::adapt::dlpack_type<view_element_t<Owner&>>(),
                .shape = all->shape.data(),
                .strides = nullptr,

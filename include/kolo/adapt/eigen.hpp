@@ -45,8 +45,8 @@ struct eigen_parameter {
     static_assert(
         detail::adapt::elements_stay<Value> && detail::adapt::elements_stay<Gradient>,
         "kolo: an eigen_parameter refers to its matrices and does not copy them: pass named matrices, not temporaries");
-    static_assert(is_vector<Value> || static_cast<bool>(std::remove_reference_t<Value>::IsRowMajor) ==
-                                          static_cast<bool>(std::remove_reference_t<Gradient>::IsRowMajor),
+    static_assert(is_vector<Value> || bool(std::remove_reference_t<Value>::IsRowMajor) ==
+                                          bool(std::remove_reference_t<Gradient>::IsRowMajor),
                   "kolo: a matrix and its gradient must have the same storage order, both by columns or both by rows");
     if (of_value.rows() != of_gradient.rows() || of_value.cols() != of_gradient.cols())
       refuse("is " + shape(of_value) + ", but its gradient " + shape(of_gradient));
@@ -61,7 +61,7 @@ struct eigen_parameter {
     const bool is_dense =
         m.innerStride() == 1 && (is_vector<M> || m.size() == m.innerSize() || m.outerStride() == m.innerSize());
     if (!is_dense && m.size() > 0) refuse("has gaps between its elements: copy it into a matrix of its own");
-    return {m.data(), static_cast<std::size_t>(m.size())};
+    return {m.data(), std::size_t(m.size())};
   }
   static std::string shape(const auto& m) { return std::to_string(m.rows()) + " x " + std::to_string(m.cols()); }
   [[noreturn]] void refuse(const std::string& what) const { throw error{errc::invalid_argument, name + " " + what}; }

@@ -48,7 +48,7 @@ void read_number(const nlohmann::json& j, const std::string& where, Number& to) 
   if constexpr (std::is_integral_v<Number>) {
     constexpr auto most = std::numeric_limits<Number>::max();
     const bool is_whole = j.is_number_unsigned() || (j.is_number_integer() && j.get<std::int64_t>() >= 0);
-    if (!is_whole || j.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
+    if (!is_whole || j.get<std::uint64_t>() > std::uint64_t(most))
       throw std::invalid_argument("kolo: " + where + " is a whole number from 0 to " + std::to_string(most) + ", not " +
                                   j.dump());
   } else if (!j.is_number()) {
@@ -153,7 +153,7 @@ inline void to_json(nlohmann::json& j, const tuning& t) {
   for (const auto& row : t.rows) {
     if (row.ranks == 0) continue;
     j["rows"].push_back(detail::adapt::written(row, detail::adapt::numbers_of_row));
-    j["rows"].back()["runs_as"] = detail::adapt::pattern_names[static_cast<unsigned>(row.runs_as)];
+    j["rows"].back()["runs_as"] = detail::adapt::pattern_names[unsigned(row.runs_as)];
   }
   for (const auto& row : t.native)
     if (row.ranks > 0) j["native"].push_back(detail::adapt::written(row, detail::adapt::numbers_of_native_row));

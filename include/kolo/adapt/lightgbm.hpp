@@ -54,7 +54,7 @@ class lightgbm_network {
   static void reduce_blocks(char* in, length, int element_bytes, const length* firsts, const length* lengths,
                             int blocks, char* out, length, const reducer& f) {
     Comm& comm = bound(blocks);
-    const auto bytes = static_cast<std::size_t>(element_bytes);
+    const auto bytes = std::size_t(element_bytes);
     const auto counts = counts_of(firsts, lengths, blocks, bytes);
     const block_function by{bytes,
                             [&](const std::byte* a, std::byte* b, std::size_t n) {
@@ -62,7 +62,7 @@ class lightgbm_network {
                                 static_cast<length>(n * bytes));
                             },
                             true};
-    const elements all{in, total_of(counts), bytes}, mine{out, counts[static_cast<std::size_t>(comm.rank())], bytes};
+    const elements all{in, total_of(counts), bytes}, mine{out, counts[std::size_t(comm.rank())], bytes};
     if (are_equal(counts)) kolo::reduce_scatter(comm, all, mine, by_kernel{by.kernel()});
     else kolo::reduce_scatter(comm, all, mine, counts, by_kernel{by.kernel()});
   }
@@ -72,7 +72,7 @@ class lightgbm_network {
                             length) {
     Comm& comm = bound(blocks);
     const auto counts = counts_of(firsts, lengths, blocks, 1);
-    const auto me = static_cast<std::size_t>(comm.rank()), all = total_of(counts);
+    const auto me = std::size_t(comm.rank()), all = total_of(counts);
     if (in < out + all && out < in + counts[me] && in != out + firsts[me])
       in = static_cast<char*>(std::memmove(out + firsts[me], in, counts[me]));
     const std::span mine{in, counts[me]}, whole{out, all};
@@ -91,7 +91,7 @@ class lightgbm_network {
     std::vector<std::size_t> counts;
     std::size_t next = 0;
     for (int r = 0; r < blocks; ++r) {
-      const auto n = static_cast<std::size_t>(lengths[r]);
+      const auto n = std::size_t(lengths[r]);
       if (lengths[r] < 0 || n % bytes != 0 || !std::cmp_equal(firsts[r], next))
         throw error{errc::invalid_argument, "LightGBM's blocks are not contiguous, or not of whole elements"};
       counts.push_back(n / bytes);

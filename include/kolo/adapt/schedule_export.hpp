@@ -27,10 +27,10 @@ struct messages_of_round {
   std::vector<const scheduled_message*> sent{}, received{};
 };
 inline std::vector<messages_of_round> messages_of(const schedule_table& t, int rank) {
-  std::vector<messages_of_round> all(static_cast<std::size_t>(t.rounds));
+  std::vector<messages_of_round> all(std::size_t(t.rounds));
   for (const scheduled_message& m : t.messages) {
-    if (m.from == rank) all[static_cast<std::size_t>(m.round)].sent.push_back(&m);
-    if (m.to == rank) all[static_cast<std::size_t>(m.round)].received.push_back(&m);
+    if (m.from == rank) all[std::size_t(m.round)].sent.push_back(&m);
+    if (m.to == rank) all[std::size_t(m.round)].received.push_back(&m);
   }
   return all;
 }
@@ -77,11 +77,9 @@ class mscclpp_rank {
 
  private:
   std::size_t channel(int peer) const {
-    return static_cast<std::size_t>(std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin());
+    return std::size_t(std::lower_bound(peers_.begin(), peers_.end(), peer) - peers_.begin());
   }
-  int scratch_of(const scheduled_message& m) const {
-    return scratch_begin_[static_cast<std::size_t>(&m - t_.messages.data())];
-  }
+  int scratch_of(const scheduled_message& m) const { return scratch_begin_[std::size_t(&m - t_.messages.data())]; }
   static nlohmann::json local(const char* type, int index, int size) {
     return {{"type", type}, {"index", index}, {"size", size}};
   }
@@ -135,13 +133,13 @@ class protobuf {
     out_ += bytes;
   }
   void varint(std::uint64_t v) {
-    for (; v >= 128; v >>= 7) out_ += static_cast<char>(v % 128 + 128);
-    out_ += static_cast<char>(v);
+    for (; v >= 128; v >>= 7) out_ += char(v % 128 + 128);
+    out_ += char(v);
   }
   const std::string& bytes() const { return out_; }
 
  private:
-  void tag(int field, unsigned type) { varint(static_cast<unsigned>(field) << 3 | type); }
+  void tag(int field, unsigned type) { varint(unsigned(field) << 3 | type); }
   std::string out_{};
 };
 
@@ -164,9 +162,9 @@ class chakra_writer {
     attribute(n, "is_cpu_op", 27, 0);
     if (type != compute) {
       attribute(n, "comm_size", 9, bytes);
-      attribute(n, "comm_src", 7, static_cast<std::uint64_t>(from));
-      attribute(n, "comm_dst", 7, static_cast<std::uint64_t>(to));
-      attribute(n, "comm_tag", 7, static_cast<std::uint64_t>(tag));
+      attribute(n, "comm_src", 7, std::uint64_t(from));
+      attribute(n, "comm_dst", 7, std::uint64_t(to));
+      attribute(n, "comm_tag", 7, std::uint64_t(tag));
     } else {
       attribute(n, "num_ops", 9, bytes);
     }
@@ -193,9 +191,9 @@ class chakra_writer {
 
 /// Returns for each combined message its first block in the receiver's scratch memory.
 inline std::vector<int> scratch_places(const schedule_table& t) {
-  std::vector<int> used(static_cast<std::size_t>(t.ranks)), all;
+  std::vector<int> used(std::size_t(t.ranks)), all;
   for (const scheduled_message& m : t.messages) {
-    int& here = used[static_cast<std::size_t>(m.to)];
+    int& here = used[std::size_t(m.to)];
     all.push_back(here);
     if (m.then != arrival::replace) here += m.count;
   }
@@ -219,7 +217,7 @@ inline std::string as_source(const synthesized& s, const std::string& name) {
         for (const transfer& x : one.at(r, t.ranks, k)) {
           transfers << "{{" << x.to.first << ',' << x.to.count << "},{" << x.send.first << ',' << x.send.count << "},{"
                     << x.from.first << ',' << x.from.count << "},{" << x.receive.first << ',' << x.receive.count
-                    << "},kolo::arrival(" << static_cast<int>(x.then) << ")}," << (++count % 4 == 0 ? "\n      " : "");
+                    << "},kolo::arrival(" << int(x.then) << ")}," << (++count % 4 == 0 ? "\n      " : "");
         }
       }
   });
@@ -281,7 +279,7 @@ inline std::string chakra_trace(const synthesized& s, int rank, std::size_t byte
       for (int b = m.first; b < m.first + m.count; ++b) all += block(bytes, t.blocks, b).count;
       return all;
     };
-    const auto tag = [&](const scheduled_message& m) { return static_cast<int>(&m - t.messages.data()); };
+    const auto tag = [&](const scheduled_message& m) { return int(&m - t.messages.data()); };
     for (const scheduled_message* m : round.sent)
       out.node(writer::send, "send", before, length(*m), m->from, m->to, tag(*m));
     for (const scheduled_message* m : round.received) {

@@ -54,7 +54,7 @@ inline void to_json(nlohmann::json& j, const schedule_table& t) {
   auto& all = j["messages"] = nlohmann::json::array();
   for (const scheduled_message& m : t.messages) {
     all.push_back({m.round, m.from, m.to, m.first, m.count});
-    if (m.then != arrival::replace) all.back().push_back(detail::adapt::arrival_names[static_cast<int>(m.then)]);
+    if (m.then != arrival::replace) all.back().push_back(detail::adapt::arrival_names[int(m.then)]);
   }
 }
 /// Errors  std::invalid_argument: an unknown or missing name, a value that is not a number.

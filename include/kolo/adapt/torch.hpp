@@ -30,7 +30,7 @@ struct torch_elements {
   ::torch::Tensor tensor;
 
   T* data() const { return static_cast<T*>(tensor.data_ptr()); }
-  std::size_t size() const { return static_cast<std::size_t>(tensor.numel()); }
+  std::size_t size() const { return std::size_t(tensor.numel()); }
 };
 
 /// A tensor of a module, and the buffer in which its gradient is exchanged. Models `kolo::Parameter`.
@@ -79,7 +79,7 @@ inline void add_distinct(std::vector<::torch::Tensor>& all, const std::vector<::
 
 template <class T>
 ::torch::Tensor gradient_of(const ::torch::Tensor& value, kolo::shm::allocator<T> memory) {
-  const auto n = static_cast<std::size_t>(value.numel());
+  const auto n = std::size_t(value.numel());
   const auto deallocate = [memory, n](void* p) mutable { memory.deallocate(static_cast<T*>(p), n); };
   return ::torch::from_blob(memory.allocate(n), value.sizes(), value.strides(), deallocate,
                             ::torch::dtype(torch_type<T>()))

@@ -18,7 +18,7 @@ struct allgather {
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the inputs of all ranks have ",
                     of_all_ranks(comm, K, n));
       complete<K, view_element_t<In>>(comm, c, n, n);
-      require_own_part_or_disjoint<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n);
+      require_own_part_or_disjoint<K>(comm, c.args, std::size_t(comm.rank()) * n);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
@@ -27,7 +27,7 @@ struct allgather {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and this rank's count is ",
-                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+                    c.send_counts[std::size_t(comm.rank())]);
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the counts add up to ", total);
       complete<K, view_element_t<In>>(comm, c, 0, total);
       require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()));

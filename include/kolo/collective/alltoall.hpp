@@ -14,7 +14,7 @@ struct alltoall {
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      const auto n = c.in.size(), p = static_cast<std::size_t>(comm.size());
+      const auto n = c.in.size(), p = std::size_t(comm.size());
       require_equal(comm, name(K), "in has ", n, " elements, and out has ", c.out.size());
       require(comm, name(K), n % p == 0, "parts of different lengths need counts: in has ", n,
               " elements, which is not a multiple of the number of ranks, ", p);
@@ -31,7 +31,7 @@ struct alltoall {
                     check_counts(comm, K, c.send_counts));
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the receive counts add up to ",
                     check_counts(comm, K, c.receive_counts));
-      const auto me = static_cast<std::size_t>(comm.rank());
+      const auto me = std::size_t(comm.rank());
       require_equal(comm, name(K), "this rank sends itself ", c.send_counts[me], " elements and receives from itself ",
                     c.receive_counts[me]);
       complete<K, view_element_t<In>>(comm, c, 0, 0);

@@ -125,7 +125,7 @@ std::vector<std::size_t> counts_from(auto& comm, kind k, const auto& view) {
   counts.reserve(numbers.size());
   for (const auto n : numbers) {
     require(comm, k, std::cmp_greater_equal(n, 0), "a count is negative");
-    counts.push_back(static_cast<std::size_t>(n));
+    counts.push_back(std::size_t(n));
   }
   return counts;
 }
@@ -136,31 +136,30 @@ concept NumberedEnum = std::is_enum_v<X> && std::is_convertible_v<X, int>;
 template <class X>
 concept RootLike = std::is_integral_v<X> || NumberedEnum<X>;
 
-int root_from(auto& comm, kind k, const RootLike auto& root) {
-  const auto rank = static_cast<long long>(root);
-  require(comm, name(k), rank >= 0 && rank < comm.size(), "the root is ", rank,
-          ", and this communicator has ranks 0 to ", comm.size() - 1);
-  return static_cast<int>(rank);
+int rank_from(auto& comm, kind k, const RootLike auto& number, const char* it_is = "the root is ") {
+  const auto rank = static_cast<long long>(number);
+  require(comm, name(k), rank >= 0 && rank < comm.size(), it_is, rank, ", and this communicator has ranks 0 to ",
+          comm.size() - 1);
+  return int(rank);
 }
 
 inline constexpr const char* uncountable = "all ranks together have more elements than can be counted";
 /// The number of elements of all ranks, at n per rank.
 std::size_t of_all_ranks(auto& comm, kind k, std::size_t n) {
   std::size_t total = 0;
-  require(comm, k, !__builtin_mul_overflow(n, static_cast<std::size_t>(comm.size()), &total), uncountable);
+  require(comm, k, !__builtin_mul_overflow(n, std::size_t(comm.size()), &total), uncountable);
   return total;
 }
 /// The sum of one number per rank.
 std::size_t check_counts(auto& comm, kind k, const std::vector<std::size_t>& counts) {
-  require_equal(comm, name(k), "there are ", counts.size(),
-                " counts, and ranks: ", static_cast<std::size_t>(comm.size()));
+  require_equal(comm, name(k), "there are ", counts.size(), " counts, and ranks: ", std::size_t(comm.size()));
   std::size_t total = 0;
   for (const auto n : counts) require(comm, k, !__builtin_add_overflow(total, n, &total), uncountable);
   return total;
 }
 inline std::size_t first_of(const std::vector<std::size_t>& counts, int rank) {
   std::size_t first = 0;
-  for (int r = 0; r < rank; ++r) first += counts[static_cast<std::size_t>(r)];
+  for (int r = 0; r < rank; ++r) first += counts[std::size_t(r)];
   return first;
 }
 

@@ -65,7 +65,7 @@ inline constexpr part part_is = ViewLike<X>                     ? part::view
 
 /// The index of the first p from `from` on; the size of `all` if there is none.
 constexpr std::size_t first_of(std::initializer_list<part> all, part p, std::size_t from = 0) {
-  return static_cast<std::size_t>(std::find(all.begin() + from, all.end(), p) - all.begin());
+  return std::size_t(std::find(all.begin() + from, all.end(), p) - all.begin());
 }
 template <class... X>
 struct parts_of {

@@ -116,7 +116,9 @@ struct collective_fn {
           static_assert((operator_check<typename P::op, T>(), true));
       }
       if constexpr (Composite<C>) {
-        return enter_part<Views...>(comm.template part<Collective::K, Args...>(), comm, options, site, args...);
+        auto& chosen = comm.template part<Collective::K, Args...>();
+        using Chosen = std::remove_reference_t<decltype(chosen)>;
+        return enter<Views...>(chosen, C::template options_for<Chosen>(options), site, args...);
       } else {
         if constexpr (P::views > 0)
           static_assert(sound_views<typename P::in, typename P::out, typename C::transport_type,
@@ -125,11 +127,6 @@ struct collective_fn {
         else return run(comm, options, site, args..., automatically);
       }
     }
-  }
-
-  template <class... Views, class Part, class C, class... Args>
-  static auto enter_part(Part& part, C&, const typename C::options& options, call_site site, Args&... args) {
-    return enter<Views...>(part, C::template options_for<Part>(options), site, args...);
   }
 
   template <class C, class... Args>

@@ -92,7 +92,7 @@ inline void scale_combining(tuning& table, int size, const measured_pattern& m, 
 /// Runs the transport's own collective on a vector of x.size() floats, which is a multiple of the ranks.
 template <kind K, class C>
 void run_natively(C& comm, std::span<float> x, std::span<float> y) {
-  const auto part = x.size() / static_cast<std::size_t>(comm.size());
+  const auto part = x.size() / std::size_t(comm.size());
   const native own{};
   if constexpr (K == kind::allreduce) kolo::allreduce(comm, x, y, kolo::max, own);
   else if constexpr (K == kind::reduce_scatter) kolo::reduce_scatter(comm, x, y.first(part), kolo::max, own);
@@ -113,16 +113,16 @@ tuning::native_times fit_natively(C& comm) {
   tuning measured;
   auto& row = measured.native[0];
   row.ranks = comm.size();
-  auto& seconds = row.seconds[static_cast<std::size_t>(K)];
+  auto& seconds = row.seconds[std::size_t(K)];
   constexpr std::size_t last = 8, apart = 4;
-  const auto p = static_cast<std::size_t>(comm.size());
+  const auto p = std::size_t(comm.size());
   for (std::size_t i = 0; i <= last; i += apart) {
     std::vector<float> x(std::max(p, tuning::native_sizes[i] / sizeof(float) / p * p)), y(x.size());
     seconds[i] = probe(comm, [&] { run_natively<K>(comm, std::span<float>{x}, std::span<float>{y}); });
     for (std::size_t k = 1; i > 0 && k < apart; ++k)
-      seconds[i - k] = seconds[i] * std::pow(seconds[i - apart] / seconds[i], static_cast<double>(k) / apart);
+      seconds[i - k] = seconds[i] * std::pow(seconds[i - apart] / seconds[i], double(k) / apart);
   }
-  const auto length = [](std::size_t i) { return static_cast<double>(tuning::native_sizes[i]); };
+  const auto length = [](std::size_t i) { return double(tuning::native_sizes[i]); };
   for (std::size_t i = last + 1; i < seconds.size(); ++i)
     seconds[i] = seconds[last] * (K == kind::barrier ? 1 : length(i) / length(last));
   return seconds;
@@ -131,13 +131,12 @@ tuning::native_times fit_natively(C& comm) {
 /// Calls see(x) for all numbers of a table, in one order.
 void for_each_number(const tuning& table, auto see) {
   for (const auto& r : table.rows) {
-    for (double x : {static_cast<double>(r.ranks), static_cast<double>(r.runs_as), r.round, r.hop, r.duplex, r.message})
-      see(x);
+    for (double x : {double(r.ranks), double(r.runs_as), r.round, r.hop, r.duplex, r.message}) see(x);
     for (const auto* constants : {&r.bytes, &r.shared, &r.combined})
       for (double x : *constants) see(x);
   }
   for (const auto& r : table.native) {
-    see(static_cast<double>(r.ranks));
+    see(double(r.ranks));
     for (const auto& times : r.seconds)
       for (double x : times) see(x);
   }
@@ -227,7 +226,7 @@ tuning fit(C& comm) {
     auto& row = table.native[0];
     row.ranks = p;
     detail::schedule::for_each_kind(
-        [&]<kind K>() { row.seconds[static_cast<std::size_t>(K)] = detail::collective::fit_natively<K>(comm); });
+        [&]<kind K>() { row.seconds[std::size_t(K)] = detail::collective::fit_natively<K>(comm); });
   }
   comm.engine()->fitted = std::make_unique<const tuning>(table);
   return table;

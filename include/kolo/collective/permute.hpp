@@ -33,8 +33,8 @@ struct shift {
     static_assert(schedule::Automatic<A>,
                   "kolo: a shift takes no algorithm: leave it out, or pass your schedule to permute");
     const auto whole = +distance;  // no narrower than int
-    const int d = mod(static_cast<int>(whole % static_cast<decltype(+distance)>(comm.size())), comm.size());
-    return make_permutation(comm, "shift", in, out, shifted_by{d}, static_cast<std::uint64_t>(d));
+    const int d = mod(int(whole % static_cast<decltype(+distance)>(comm.size())), comm.size());
+    return make_permutation(comm, "shift", in, out, shifted_by{d}, std::uint64_t(d));
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {
@@ -80,7 +80,7 @@ struct permute {
   template <class F>
   static std::uint64_t hash(int p, F destination) {
     std::uint64_t h = 0;
-    for (int r = 0; r < p; ++r) h = h * 1099511628211u + static_cast<std::uint64_t>(destination(r));
+    for (int r = 0; r < p; ++r) h = h * 1099511628211u + std::uint64_t(destination(r));
     return h;
   }
 };

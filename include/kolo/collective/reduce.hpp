@@ -15,7 +15,7 @@ struct reduce {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, Root& root_number, A& algorithm) {
     using T = view_element_t<In>;
-    const int root = root_from(comm, K, root_number);
+    const int root = rank_from(comm, K, root_number);
     const auto fill = [&](auto& c) {
       if (comm.rank() == root)
         require_equal(comm, name(K), "on the root in has ", c.in.size(), " elements, and out has ", c.out.size());

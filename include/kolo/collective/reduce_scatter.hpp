@@ -43,7 +43,7 @@ struct reduce_scatter {
       const auto total = check_counts(comm, K, c.send_counts);
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and the counts add up to ", total);
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and this rank's count is ",
-                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+                    c.send_counts[std::size_t(comm.rank())]);
       complete<K, T>(comm, c, total, total);
       require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
     });

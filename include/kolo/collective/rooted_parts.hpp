@@ -19,7 +19,7 @@ struct rooted_parts {
 
   template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
-    const int root = root_from(comm, K, root_number);
+    const int root = rank_from(comm, K, root_number);
     return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = own(c);
       if (comm.rank() == root)
@@ -28,17 +28,17 @@ struct rooted_parts {
             gathers ? " elements, and the inputs of all ranks have " : " elements, and the outputs of all ranks have ",
             of_all_ranks(comm, K, n));
       complete<K, view_element_t<In>>(comm, c, n, n, root);
-      require_own_part_or_disjoint<K>(comm, c.args, static_cast<std::size_t>(comm.rank()) * n, root);
+      require_own_part_or_disjoint<K>(comm, c.args, std::size_t(comm.rank()) * n, root);
     });
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
-    const int root = root_from(comm, K, root_number);
+    const int root = rank_from(comm, K, root_number);
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
       c.send_counts = counts_from(comm, K, counts);
       const auto total = check_counts(comm, K, c.send_counts);
       require_equal(comm, name(K), own_has, own(c), " elements, and this rank's count is ",
-                    c.send_counts[static_cast<std::size_t>(comm.rank())]);
+                    c.send_counts[std::size_t(comm.rank())]);
       if (comm.rank() == root)
         require_equal(comm, name(K), all_has, all(c), " elements, and the counts add up to ", total);
       complete<K, view_element_t<In>>(comm, c, 0, total, root);

@@ -17,15 +17,6 @@ struct pair_tokens {
   std::byte tokens[2]{};
 };
 
-template <kind K, class C, RootLike Peer>
-int peer_from(C& comm, const Peer& peer) {
-  const auto rank = static_cast<long long>(peer);
-  require(comm, name(K), rank >= 0 && rank < comm.size(), "the peer is ", rank,
-          ", and this communicator has ranks 0 to ", comm.size() - 1);
-  require(comm, K, K == kind::exchange || rank != comm.rank(), "the peer is this rank itself");
-  return static_cast<int>(rank);
-}
-
 /// Sets the arguments that follow from the parts of a call, and checks them. `c.in` is the view to send, or else to
 /// receive.
 template <kind K, class C, class Call>
@@ -60,12 +51,13 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
 
 template <kind K, class C, class In, class Out, RootLike Peer>
 auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, long long tag) {
-  const schedule::with_peer<K> schedule{peer_from<K>(comm, peer)};
+  const schedule::with_peer<K> schedule{rank_from(comm, K, peer, "the peer is ")};
+  require(comm, K, K == kind::exchange || schedule.peer != comm.rank(), "the peer is this rank itself");
   require(comm, K, tag >= 0 && tag <= 0x7fffffff, "a tag is from 0 to 2^31 - 1");
   return make_call<K, pair_tokens>(in, out, execute::none{}, schedule, [&](auto& c) {
     if constexpr (!std::same_as<Out, execute::none>)
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
-    complete_pair<K>(comm, c, static_cast<std::uint32_t>(tag));
+    complete_pair<K>(comm, c, std::uint32_t(tag));
     if constexpr (K == kind::exchange)
       require(comm, K, c.in.size() == 0 || are_disjoint(c.args.in, c.args.out), "in and out overlap");
   });

@@ -16,7 +16,7 @@ namespace detail::collective {
 /// operations.
 template <class C>
 std::vector<int> nodes_of(C& comm) {
-  std::vector<int> nodes(static_cast<std::size_t>(comm.size()));
+  std::vector<int> nodes(std::size_t(comm.size()));
   const int mine[] = {comm.node_rank()};
   if constexpr (space_of<typename C::transport_type> == memory_space::host) {
     kolo::allgather(comm, mine, nodes);

@@ -45,7 +45,7 @@ kernel untyped_kernel(C& comm, const Call& c) {
 
 /// A number of the operator, the same on all ranks.
 inline std::uint32_t number_of(execute::none) { return 0; }
-inline std::uint32_t number_of(reduction op) { return static_cast<std::uint32_t>(op) + 1; }
+inline std::uint32_t number_of(reduction op) { return std::uint32_t(op) + 1; }
 template <bool Commutes>
 std::uint32_t number_of(const by_kernel<Commutes>& op) {
   return op.id();
@@ -53,8 +53,8 @@ std::uint32_t number_of(const by_kernel<Commutes>& op) {
 
 /// The same for an element's type and length.
 std::uint32_t number_of(const UntypedView auto& x) {
-  const auto both = std::uint64_t{x.element_bytes()} << 8 | static_cast<std::uint64_t>(x.type());
-  return static_cast<std::uint32_t>(both * 0x9e3779b97f4a7c15u >> 32);
+  const auto both = std::uint64_t{x.element_bytes()} << 8 | std::uint64_t(x.type());
+  return std::uint32_t(both * 0x9e3779b97f4a7c15u >> 32);
 }
 
 template <class In, class Op>

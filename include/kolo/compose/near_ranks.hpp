@@ -20,18 +20,16 @@ class near_ranks {
   near_ranks(transport::node_map nodes, int rank)
       : nodes_{std::move(nodes)}, own_{nodes_.of(rank)}, place_{nodes_.placement_of(rank)} {
     for (int r = 0; r < nodes_.size(); ++r) {
-      near_of_.push_back(nodes_.of(r) == own_ ? static_cast<int>(ranks_.size()) : -1);
+      near_of_.push_back(nodes_.of(r) == own_ ? int(ranks_.size()) : -1);
       if (nodes_.of(r) == own_) ranks_.push_back(r);
     }
   }
 
   const placement& place() const { return place_; }
   const std::vector<int>& nodes() const { return nodes_.nodes(); }
-  int own() const { return own_; }  ///< number of the node of this rank
-  int near_of(int rank) const {
-    return near_of_[static_cast<std::size_t>(rank)];
-  }  ///< its number on this node; -1: another node
-  int rank_of(int number) const { return ranks_[static_cast<std::size_t>(number)]; }
+  int own() const { return own_; }                                     ///< number of the node of this rank
+  int near_of(int rank) const { return near_of_[std::size_t(rank)]; }  ///< its number on this node; -1: another node
+  int rank_of(int number) const { return ranks_[std::size_t(number)]; }
   bool is_empty() const { return near_of_.empty(); }  ///< moved from
 
   /// Throws invalid_argument unless the near transport has this rank's number on the node, and the node's size.

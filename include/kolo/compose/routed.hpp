@@ -357,7 +357,7 @@ class routed {
   std::optional<Near> near_{};  ///< none: all messages go over Far
   detail::compose::near_ranks near_ranks_;
   detail::transport::message_queues<Near> queues_{near_ ? near_->size() : 0};
-  detail::transport::fifo<typename Far::ticket> in_flight_{64 + 4 * static_cast<std::size_t>(far_.size())};
+  detail::transport::fifo<typename Far::ticket> in_flight_{64 + 4 * std::size_t(far_.size())};
   mutable std::optional<failure> first_{};
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;

@@ -90,7 +90,7 @@ class one_way_copy {
       const bool past_cache = next();
       const auto begin = __builtin_ia32_rdtsc();
       copy(past_cache);
-      return took(past_cache, static_cast<float>(__builtin_ia32_rdtsc() - begin) / static_cast<float>(bytes));
+      return took(past_cache, float(__builtin_ia32_rdtsc() - begin) / float(bytes));
     }
 #endif
     copy(false);

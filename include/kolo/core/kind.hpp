@@ -40,7 +40,7 @@ constexpr bool has_root(kind k) {
 }  // namespace detail::core
 
 constexpr const char* name(kind k) {
-  const auto index = static_cast<unsigned>(k);
+  const auto index = unsigned(k);
   return index < sizeof detail::core::kind_names / sizeof detail::core::kind_names[0] ? detail::core::kind_names[index]
                                                                                       : "something else";
 }

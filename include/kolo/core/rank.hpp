@@ -45,7 +45,7 @@ struct extent {
 /// Block r of n elements cut into p blocks: the first n mod p blocks are one element longer than the others.
 KOLO_HOST_DEVICE constexpr extent block(std::size_t n, int p, int r) {
   if (p == 1) return {0, n};
-  const auto parts = static_cast<std::size_t>(p), index = static_cast<std::size_t>(r);
+  const auto parts = std::size_t(p), index = std::size_t(r);
   const std::size_t quotient = n / parts, longer = n % parts;
   return {index * quotient + (index < longer ? index : longer), quotient + (index < longer ? 1 : 0)};
 }

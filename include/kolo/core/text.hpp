@@ -31,11 +31,10 @@ struct word {
   for (const word& w : words) {
     char digits[24];
     char *const end = digits + sizeof digits, *begin = end;
-    for (auto rest = w.number; !w.text && (begin == end || rest > 0); rest /= 10)
-      *--begin = static_cast<char>('0' + rest % 10);
+    for (auto rest = w.number; !w.text && (begin == end || rest > 0); rest /= 10) *--begin = char('0' + rest % 10);
     if (w.is_negative) *--begin = '-';
-    if (w.text) to.append(w.text, static_cast<std::size_t>(w.number));
-    else to.append(begin, static_cast<std::size_t>(end - begin));
+    if (w.text) to.append(w.text, std::size_t(w.number));
+    else to.append(begin, std::size_t(end - begin));
   }
 }
 [[gnu::cold, gnu::noinline]] inline std::string text_of(std::initializer_list<word> words) {

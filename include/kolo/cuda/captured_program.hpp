@@ -74,11 +74,11 @@ class captured_program {
     compute = &k;
     std::vector<bytes_of> read;
     std::uintptr_t all = address(to);
-    for (const source& s : std::span{from, static_cast<std::size_t>(n)}) {
+    for (const source& s : std::span{from, std::size_t(n)}) {
       read.push_back({s.data, count * (s.on_wire ? k.wire_bytes : k.element_bytes)});
       all |= address(s.data);
     }
-    const auto first = static_cast<std::uint32_t>(sources.size());
+    const auto first = std::uint32_t(sources.size());
     sources.insert(sources.end(), from, from + n);
     add({action::kind::combine, n, finish_size, first, misalignment(all), k.element_bytes, to, nullptr, nullptr, count},
         read, {{to, count * k.element_bytes}});
@@ -107,11 +107,11 @@ class captured_program {
   void submit() {
     if (sends.size() == sent_ && receives.size() == received_) return;
     next_phase();
-    const auto before = static_cast<std::uint32_t>(phases.size() - 1);
+    const auto before = std::uint32_t(phases.size() - 1);
     for (; received_ < receives.size(); ++received_) {
       message& m = receives[received_];
       m.phases = before + 1;
-      m.action = static_cast<std::uint32_t>(actions.size());
+      m.action = std::uint32_t(actions.size());
       actions.push_back(copy_of(m.data, nullptr, m.bytes));
       phases.back().arrivals.push_back(received_);
     }
@@ -122,8 +122,7 @@ class captured_program {
     }
   }
   std::uint32_t actions_of(std::size_t index) const {
-    const auto end =
-        index + 1 < phases.size() ? phases[index + 1].first_action : static_cast<std::uint32_t>(actions.size());
+    const auto end = index + 1 < phases.size() ? phases[index + 1].first_action : std::uint32_t(actions.size());
     return end - phases[index].first_action;
   }
 
@@ -132,7 +131,7 @@ class captured_program {
     return {action::kind::copy, 0, 0, 0, 0, 1, to, from, nullptr, bytes};
   }
   static std::uintptr_t address(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
-  static std::uint32_t misalignment(std::uintptr_t all) { return static_cast<std::uint32_t>(all % 16); }
+  static std::uint32_t misalignment(std::uintptr_t all) { return std::uint32_t(all % 16); }
 
   /// Adds to the last phase, or to a new one where the action must come after actions of the last.
   void add(const action& a, const std::vector<bytes_of>& read, const std::vector<bytes_of>& written) {
@@ -145,7 +144,7 @@ class captured_program {
     actions.push_back(a);
   }
   void next_phase() {
-    if (actions_of(phases.size() - 1) > 0) phases.push_back({static_cast<std::uint32_t>(actions.size())});
+    if (actions_of(phases.size() - 1) > 0) phases.push_back({std::uint32_t(actions.size())});
     read_.clear();
     written_.clear();
   }
@@ -172,7 +171,7 @@ struct program_lists {
         all += actions[p.first_action + i].count * actions[p.first_action + i].element_bytes;
       largest = std::max(largest, all);
     }
-    return static_cast<int>(std::min((largest + of_a_block - 1) / of_a_block, most));
+    return int(std::min((largest + of_a_block - 1) / of_a_block, most));
   }
 };
 
@@ -184,7 +183,7 @@ class linked_program {
   /// kernel may begin.
   static program_lists join(const std::vector<const captured_program*>& all) {
     linked_program j{all};
-    for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) j.add(rank);
+    for (int rank = 0; rank < int(all.size()); ++rank) j.add(rank);
     if (!j.can_finish()) throw error{errc::mismatch, "the schedule makes ranks wait for each other in a cycle"};
     return std::move(j.lists_);
   }
@@ -193,8 +192,8 @@ class linked_program {
   using pair = std::pair<int, int>;  ///< from, to
 
   explicit linked_program(const std::vector<const captured_program*>& all) : all_{all} {
-    for (int r = 0; r < static_cast<int>(all.size()); ++r) {
-      const captured_program& n = *all[static_cast<std::size_t>(r)];
+    for (int r = 0; r < int(all.size()); ++r) {
+      const captured_program& n = *all[std::size_t(r)];
       for (std::size_t i = 0; i < n.sends.size(); ++i) sends_[{r, n.sends[i].peer}].push_back(&n.sends[i]);
       for (std::size_t i = 0; i < n.receives.size(); ++i) receives_[{n.receives[i].peer, r}].push_back(&n.receives[i]);
     }
@@ -217,10 +216,9 @@ class linked_program {
   }
 
   void add(int rank) {
-    const captured_program& n = *all_[static_cast<std::size_t>(rank)];
-    const auto first_action = static_cast<std::uint32_t>(lists_.actions.size()),
-               first_source = static_cast<std::uint32_t>(lists_.sources.size());
-    lists_.parts.push_back({rank, static_cast<std::uint32_t>(lists_.phases.size()), 0});
+    const captured_program& n = *all_[std::size_t(rank)];
+    const auto first_action = std::uint32_t(lists_.actions.size()), first_source = std::uint32_t(lists_.sources.size());
+    lists_.parts.push_back({rank, std::uint32_t(lists_.phases.size()), 0});
     for (action a : n.actions) {
       a.first_source += first_source;
       lists_.actions.push_back(a);
@@ -230,13 +228,13 @@ class linked_program {
     for (std::size_t i = 0; i < n.phases.size(); ++i) {
       if (n.actions_of(i) == 0) continue;  // the last
       const auto& one = n.phases[i];
-      const auto first = static_cast<std::uint32_t>(lists_.milestones.size());
+      const auto first = std::uint32_t(lists_.milestones.size());
       for (const auto m : one.arrivals)
         lists_.milestones.push_back({n.receives[m].peer, other_side_.at(&n.receives[m])->phases});
       for (const auto m : one.departures)
         lists_.milestones.push_back({n.sends[m].peer, other_side_.at(&n.sends[m])->phases});
-      lists_.phases.push_back({first_action + one.first_action, n.actions_of(i), first,
-                               static_cast<std::uint32_t>(lists_.milestones.size()) - first});
+      lists_.phases.push_back(
+          {first_action + one.first_action, n.actions_of(i), first, std::uint32_t(lists_.milestones.size()) - first});
       ++lists_.parts.back().phases;
     }
   }
@@ -247,15 +245,15 @@ class linked_program {
       const phase& p = lists_.phases[r.first_phase + index];
       const auto* const first = lists_.milestones.data() + p.first_milestone;
       return std::all_of(first, first + p.milestones,
-                         [&](const milestone& m) { return done[static_cast<std::size_t>(m.rank)] >= m.phases; });
+                         [&](const milestone& m) { return done[std::size_t(m.rank)] >= m.phases; });
     };
     for (bool moved = true; moved;) {
       moved = false;
       for (const rank_part& r : lists_.parts)
-        for (auto& d = done[static_cast<std::size_t>(r.rank)]; d < r.phases && may_begin(r, d); moved = true) ++d;
+        for (auto& d = done[std::size_t(r.rank)]; d < r.phases && may_begin(r, d); moved = true) ++d;
     }
     return std::all_of(lists_.parts.begin(), lists_.parts.end(),
-                       [&](const rank_part& r) { return done[static_cast<std::size_t>(r.rank)] == r.phases; });
+                       [&](const rank_part& r) { return done[std::size_t(r.rank)] == r.phases; });
   }
 
   const std::vector<const captured_program*>& all_;

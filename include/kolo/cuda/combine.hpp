@@ -49,7 +49,7 @@ void combine(cudaStream_t stream, device_span<T> dst, std::initializer_list<deta
   operator_check<Op, T>();
   const auto from = detail::cuda::sources_of<T>(dst.size(), sources);
   detail::cuda::functions_of<T, Op>::combine(stream, &op, detail::view::bytes_at(dst.data()), from.data(),
-                                             static_cast<int>(from.size()), dst.size(), finish_size);
+                                             int(from.size()), dst.size(), finish_size);
 }
 template <Element T, class Op>
 void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinations,
@@ -65,8 +65,7 @@ void combine(cudaStream_t stream, std::initializer_list<device_span<T>> destinat
   }
   const auto from = detail::cuda::sources_of<T>(count, sources);
   detail::cuda::functions_of<T, Op>::combine_to_all(
-      stream, op,
-      {to.data(), static_cast<int>(to.size()), from.data(), static_cast<int>(from.size()), count, finish_size});
+      stream, op, {to.data(), int(to.size()), from.data(), int(from.size()), count, finish_size});
 }
 
 }  // namespace kolo::inline KOLO_ABI::cuda

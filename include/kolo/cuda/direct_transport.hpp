@@ -113,12 +113,12 @@ class direct_transport : public PeerMemory::base_transport {
   // Messages.
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    auto& q = queues_[static_cast<std::size_t>(peer)];
+    auto& q = queues_[std::size_t(peer)];
     q.sends.push({const_cast<std::byte*>(data), bytes, tag});
     return {peer, true, peer_exchange_.published_to(peer) + q.sends.size()};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    auto& q = queues_[static_cast<std::size_t>(peer)];
+    auto& q = queues_[std::size_t(peer)];
     q.receives.push({data, bytes, tag});
     return {peer, false, q.received + q.receives.size()};
   }
@@ -133,7 +133,7 @@ class direct_transport : public PeerMemory::base_transport {
     submit();
     if (t.peer == rank()) return !together_.args;
     return t.outgoing ? peer_exchange_.replied_by(t.peer) >= t.number
-                      : queues_[static_cast<std::size_t>(t.peer)].received >= t.number;
+                      : queues_[std::size_t(t.peer)].received >= t.number;
   }
   std::size_t piece_bytes() const { return options_.piece_bytes; }
   std::size_t pieces_at_once() const { return 1; }  ///< all happens on one stream
@@ -188,13 +188,13 @@ class direct_transport : public PeerMemory::base_transport {
   direct_transport(base_transport&& w, const direct_options& o)
       : base_transport{std::move(w)},
         options_{o},
-        queues_(static_cast<std::size_t>(size())),
+        queues_(std::size_t(size())),
         ins_(queues_.size()),
         outs_(queues_.size()),
         peer_exchange_{*this} {}
 
   void progress(int peer, cudaStream_t stream) {
-    auto& q = queues_[static_cast<std::size_t>(peer)];
+    auto& q = queues_[std::size_t(peer)];
     if (!together_.args || together_.has_begun)
       peer_exchange_.await_complete(*this, peer, stream);  // this rank's kernel must not wait for another's
     for (; !q.sends.is_empty(); q.sends.pop()) {
@@ -237,7 +237,7 @@ class direct_transport : public PeerMemory::base_transport {
   void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
     const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
-      const auto i = static_cast<std::size_t>(r);
+      const auto i = std::size_t(r);
       if (r != rank() && by[r].device >= 0 && by[r].device != device())
         peer_exchange_.peer_memory().enable_peer_access(by[r].device);
       ins_[i] = r == rank() ? args.in.base : by[r].data;

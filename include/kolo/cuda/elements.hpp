@@ -18,7 +18,7 @@ namespace kolo::inline KOLO_ABI::detail::cuda {
 /// As on the host (reduce/loops.hpp): a conversion from a 16-bit type to another type goes through float.
 template <class To, class From>
 KOLO_HOST_DEVICE constexpr To to(const From& x) {
-  if constexpr (accumulate_in_float<From> && !std::is_same_v<From, To>) return static_cast<To>(static_cast<float>(x));
+  if constexpr (accumulate_in_float<From> && !std::is_same_v<From, To>) return static_cast<To>(float(x));
   else return static_cast<To>(x);
 }
 

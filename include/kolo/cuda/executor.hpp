@@ -148,7 +148,7 @@ class copy_batch {
     std::size_t most = 0;
     for (int i = 0; i < n; ++i) most = std::max(most, waiting_.runs[i].bytes);
     waiting_.threads = std::clamp<std::size_t>(most / 64, 32, 4096);
-    begin_work(stream, static_cast<std::size_t>(n) * waiting_.threads, waiting_);
+    begin_work(stream, std::size_t(n) * waiting_.threads, waiting_);
   }
 
  private:

@@ -43,7 +43,7 @@ inline allocation_range range_of(const std::byte* p) {
                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
   void* into[] = {&r.id, &r.first, &r.bytes, &is_capable};
   if (const auto e = ask(4, what, into, reinterpret_cast<std::uintptr_t>(p)); e != CUDA_SUCCESS)
-    throw error{errc::system, "cuPointerGetAttributes: error " + std::to_string(static_cast<int>(e))};
+    throw error{errc::system, "cuPointerGetAttributes: error " + std::to_string(int(e))};
   r.is_exportable = is_capable != 0 && r.bytes > 0;
   return r;
 }
@@ -70,7 +70,7 @@ class exported_memory {
     if (!p || bytes == 0) return {};
     const auto range = range_of(p);
     if (!range.is_exportable) throw error{errc::invalid_argument, not_exportable};
-    if (static_cast<std::uint64_t>(p - reinterpret_cast<const std::byte*>(range.first)) + bytes > range.bytes)
+    if (std::uint64_t(p - reinterpret_cast<const std::byte*>(range.first)) + bytes > range.bytes)
       throw error{errc::invalid_argument, spans_allocations};
     exported_address t{range.id, range.first, range.bytes, reinterpret_cast<std::uintptr_t>(p) - range.first, {}};
     for (const exported_address& old : known_)
@@ -130,7 +130,7 @@ class opened_memory {
         continue;
       }
       if (!o.last_use) o.last_use.emplace().record(stream);
-      if (o.last_use->has_passed()) close(all_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (o.last_use->has_passed()) close(all_.begin() + std::ptrdiff_t(i));
       else if (is_freed) return false;
       else ++i;
     }

@@ -43,7 +43,7 @@ struct block_of_rank {
 
 template <class Program>
 __global__ void __launch_bounds__(threads_together) run_together(const __grid_constant__ Program all) {
-  const unsigned blocks = static_cast<unsigned>(all.p.blocks);
+  const unsigned blocks = unsigned(all.p.blocks);
   const block_of_rank block{blockIdx.x % blocks, blocks};
   const rank_part& rank = all.p.parts[blockIdx.x / blocks];
   if (block.index == 0 && threadIdx.x == 0) all.prepare_next(rank);
@@ -74,9 +74,9 @@ template <class Program>
 void launch_together(cudaStream_t stream, int blocks, const Program& all) {
   void* argument[] = {const_cast<Program*>(&all)};
   const auto* const function = reinterpret_cast<const void*>(&run_together<Program>);
-  kolo::cuda::check(cudaLaunchCooperativeKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(threads_together),
-                                                argument, 0, stream),
-                    "cudaLaunchCooperativeKernel");
+  kolo::cuda::check(
+      cudaLaunchCooperativeKernel(function, dim3(unsigned(blocks)), dim3(threads_together), argument, 0, stream),
+      "cudaLaunchCooperativeKernel");
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

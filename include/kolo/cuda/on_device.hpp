@@ -232,7 +232,7 @@ class on_device : private detail::cuda::pinned_pool,
 
   ticket enter(message m) {
     if (free_.empty()) {
-      free_.push_back(static_cast<std::uint32_t>(messages_.size()));
+      free_.push_back(std::uint32_t(messages_.size()));
       messages_.emplace_back();
     }
     const auto index = free_.back();

@@ -145,7 +145,7 @@ class one_kernel : public Base {
     r.meeting_.out = {.base = r.flags_ ? r.flags_.get() + r.runs_ % 2 * bytes_of_flags() : nullptr};
     r.meeting_.compute.op = this;
     r.meeting_.count = 1;
-    r.meeting_.fingerprint = static_cast<std::uint32_t>((r.joined_as_ + 1) * 0x9e3779b1u);
+    r.meeting_.fingerprint = std::uint32_t((r.joined_as_ + 1) * 0x9e3779b1u);
     return all_together(r.meeting_, r.joined_as_ > 0 ? &run : &join);
   }
   bool has_run(const ticket& t) {
@@ -192,13 +192,12 @@ class one_kernel : public Base {
     }
     auto p = std::make_unique<typename captured_messages::joined>();
     p->lists = detail::cuda::linked_program::join(written);
-    std::erase_if(p->lists.parts, [&](const detail::cuda::rank_part& part) {
-      return all[static_cast<std::size_t>(part.rank)]->device_ != device;
-    });
+    std::erase_if(p->lists.parts,
+                  [&](const detail::cuda::rank_part& part) { return all[std::size_t(part.rank)]->device_ != device; });
     p->functions = compute ? static_cast<const detail::cuda::program_functions*>(compute->device)
                            : &detail::cuda::program_functions_of<char, detail::cuda::only_moves>::table;
     p->op = compute ? compute->op : &nothing;
-    p->kernel.ranks = static_cast<int>(p->lists.parts.size());
+    p->kernel.ranks = int(p->lists.parts.size());
     if (p->lists.parts.size() < all.size()) p->kernel.stop = reinterpret_cast<const std::uint32_t*>(stop_.get());
     p->most_blocks = p->functions->most_blocks() / p->kernel.ranks;
     if (p->most_blocks < 1)
@@ -244,7 +243,7 @@ class one_kernel : public Base {
   }
 
   std::size_t bytes_of_flags() const {
-    return static_cast<std::size_t>(this->size()) * detail::cuda::program::flag_stride * sizeof(std::uint64_t);
+    return std::size_t(this->size()) * detail::cuda::program::flag_stride * sizeof(std::uint64_t);
   }
 
   void stop_waiting() noexcept {

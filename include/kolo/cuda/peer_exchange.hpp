@@ -56,8 +56,7 @@ class peer_exchange {
   using base_transport = typename PeerMemory::base_transport;
 
   /// Collective where the constructor of PeerMemory is.
-  explicit peer_exchange(base_transport& w)
-      : peer_memory_{w}, edges_(static_cast<std::size_t>(w.size())), imported_(edges_.size()) {
+  explicit peer_exchange(base_transport& w) : peer_memory_{w}, edges_(std::size_t(w.size())), imported_(edges_.size()) {
     for (edge& e : edges_) e.numbers.resize(w.slots());
   }
 
@@ -127,7 +126,7 @@ class peer_exchange {
   /// still touches it.
   void revoke(base_transport& w, cudaStream_t stream) noexcept {
     const auto start = backoff::clock::now();
-    for (int peer = 0; peer < static_cast<int>(edges_.size()); ++peer) {
+    for (int peer = 0; peer < int(edges_.size()); ++peer) {
       if (of(peer).published == of(peer).replied) continue;
       transport::reclaim(w, peer, start);  // the peer may be putting its work on its stream
       try {
@@ -144,9 +143,9 @@ class peer_exchange {
     std::uint64_t published = 0, replied = 0, taken = 0;
   };
 
-  edge& of(int peer) { return edges_[static_cast<std::size_t>(peer)]; }
-  const edge& of(int peer) const { return edges_[static_cast<std::size_t>(peer)]; }
-  imported_memory& imported_from(int peer) { return imported_[static_cast<std::size_t>(peer)]; }
+  edge& of(int peer) { return edges_[std::size_t(peer)]; }
+  const edge& of(int peer) const { return edges_[std::size_t(peer)]; }
+  imported_memory& imported_from(int peer) { return imported_[std::size_t(peer)]; }
 
   bool take(base_transport& w, int peer, cudaStream_t stream) {
     const received_slot there = w.peek(peer), taken = w.claim(peer);

@@ -94,11 +94,11 @@ struct program_of {
 
  private:
   KOLO_HOST_DEVICE static std::uint64_t* flag_in(std::uint64_t* flags, int rank) {
-    return flags + static_cast<std::size_t>(rank) * program::flag_stride;
+    return flags + std::size_t(rank) * program::flag_stride;
   }
   template <class Flags>
   KOLO_HOST_DEVICE bool has_done(int rank, std::uint32_t phases) const {
-    return Flags::value(flag_in(p.flags, rank)) >= std::uint64_t{phases} * static_cast<unsigned>(p.blocks);
+    return Flags::value(flag_in(p.flags, rank)) >= std::uint64_t{phases} * unsigned(p.blocks);
   }
 
   KOLO_HOST_DEVICE void act(const action& a, std::size_t thread, std::size_t threads) const {

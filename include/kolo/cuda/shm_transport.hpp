@@ -28,7 +28,7 @@ class between_processes {
   explicit between_processes(base_transport& w)
       : rank_{w.rank()},
         slots_{w.slots()},
-        edges_(static_cast<std::size_t>(w.size())),
+        edges_(std::size_t(w.size())),
         entries_{transport::in_the_name_of(
             communicator_name, [&] { return w.symmetric(edges_.size() * slots_ * sizeof(export_entry)); })} {
     try_all(w);
@@ -49,7 +49,7 @@ class between_processes {
   std::optional<imported_memory> import_memory(const received_slot& /*piece*/, const received_slot& /*taken*/, int peer,
                                                std::size_t k, cudaStream_t stream) {
     const export_entry& c = entry_of(peer, rank_, k);
-    edge& e = edges_[static_cast<std::size_t>(peer)];
+    edge& e = edges_[std::size_t(peer)];
     e.theirs.resize(slots_);
     if (!e.theirs[k]) e.theirs[k].emplace(c.point);
     const auto data = e.memory.open(c.data, stream), out = e.memory.open(c.out, stream);
@@ -57,7 +57,7 @@ class between_processes {
     return imported_memory{*data, *out, nullptr, -1, &*e.theirs[k]};
   }
   void complete(const imported_memory& /*s*/, int peer, std::size_t k, cudaStream_t stream) {
-    edges_[static_cast<std::size_t>(peer)].theirs[k]->record(stream);
+    edges_[std::size_t(peer)].theirs[k]->record(stream);
   }
   void await_complete(std::byte* /*slot*/, int peer, std::size_t k, cudaStream_t stream) {
     edge_of(peer).own[k].make_wait(stream);
@@ -84,11 +84,11 @@ class between_processes {
   };
 
   export_entry& entry_of(int owner, int reader, std::size_t k) const {
-    return reinterpret_cast<export_entry*>(entries_.part(owner))[static_cast<std::size_t>(reader) * slots_ + k];
+    return reinterpret_cast<export_entry*>(entries_.part(owner))[std::size_t(reader) * slots_ + k];
   }
   /// Makes its events at the first use, on the device that is current then.
   edge& edge_of(int peer) {
-    edge& e = edges_[static_cast<std::size_t>(peer)];
+    edge& e = edges_[std::size_t(peer)];
     for (std::size_t k = e.own.size(); k < slots_; ++k) {
       e.own.emplace_back(cudaEventDisableTiming | cudaEventInterprocess);
       entry_of(rank_, peer, k).point = e.own.back().handle();

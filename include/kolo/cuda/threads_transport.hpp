@@ -20,7 +20,7 @@ class in_process {
   static constexpr const char* communicator_name = "threads_communicator";
   static constexpr bool carries_bytes = true;  ///< a piece has its length
 
-  explicit in_process(base_transport& w) : slots_{w.slots()}, edges_(static_cast<std::size_t>(w.size())) {}
+  explicit in_process(base_transport& w) : slots_{w.slots()}, edges_(std::size_t(w.size())) {}
 
   remote_ref publish(base_transport& w, int peer, std::size_t k, std::byte* slot, const offer& what) {
     const kolo::cuda::event& ready = edge_of(peer).ready[k];
@@ -69,7 +69,7 @@ class in_process {
 
   /// Makes its events at the first use, on the device that is current then.
   edge& edge_of(int peer) {
-    edge& e = edges_[static_cast<std::size_t>(peer)];
+    edge& e = edges_[std::size_t(peer)];
     if (e.ready.empty()) {
       e.ready.resize(slots_);
       for (std::size_t i = 0; i < slots_; ++i) e.replies.push_back(std::make_shared<const kolo::cuda::event>());

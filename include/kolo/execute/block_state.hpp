@@ -197,12 +197,10 @@ class block_state : public layout {
   /// Called first for all ranges sent, then for all received.
   void end_sending(const block_range& range, int peers) {
     if (!args_->compute.to_wire) return;
-    for_each_block(range, peers,
-                   [&](int b) { flags_[b] = static_cast<std::uint8_t>((flags_[b] & unfinished) | written); });
+    for_each_block(range, peers, [&](int b) { flags_[b] = std::uint8_t((flags_[b] & unfinished) | written); });
   }
   void end_receiving(const block_range& range, int peers, bool is_finished) {
-    for_each_block(range, peers,
-                   [&](int b) { flags_[b] = static_cast<std::uint8_t>(written | (is_finished ? 0 : unfinished)); });
+    for_each_block(range, peers, [&](int b) { flags_[b] = std::uint8_t(written | (is_finished ? 0 : unfinished)); });
   }
 
   std::size_t partition(std::byte* memory_from, std::byte* blocks) {

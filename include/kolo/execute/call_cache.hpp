@@ -108,23 +108,16 @@ class call_cache {
     for (auto& r : recent_) r = {};
   }
 
-  /// The first of the two entries that may hold the answer to `key`.
+  /// The one of two entries that holds the answer to `key`; else the first, to be filled, whose old answer moves to the
+  /// second.
   small_call& small(const small_key& key) {
     if (!small_.begin()) [[unlikely]]
       small_ = core::dynarray<small_call>(small_calls);
-    const auto numbers = key.count + 1021 * key.element_bytes + static_cast<std::size_t>(key.root + key.parameter);
-    return small_[hash(key.what + 31 * numbers, small_calls)];
-  }
-  /// The entry for `key`, which is not in `first`: either it holds the answer already, or `first` is moved to the
-  /// second entry, whose old answer is dropped, and becomes free.
-  [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
-    auto& second = small_[static_cast<std::size_t>(&first - small_.begin()) ^ 1];
-    if (second.key == key) return second;
-    if (first.key.what == 0) return first;
-    forget_recent();
-    std::swap(second, first);
-    first.key = {};
-    return first;
+    const auto numbers = key.count + 1021 * key.element_bytes + std::size_t(key.root + key.parameter);
+    auto& first = small_[hash(key.what + 31 * numbers, small_calls)];
+    if (first.key == key) [[likely]]
+      return first;
+    return small_beside(first, key);
   }
 
   /// Null if the first entry for `key` does not hold its answer.
@@ -148,6 +141,15 @@ class call_cache {
   mutable std::shared_ptr<const select::node_choice> by_nodes{};
 
  private:
+  [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {
+    auto& second = small_[std::size_t(&first - small_.begin()) ^ 1];
+    if (second.key == key) return second;
+    if (first.key.what == 0) return first;
+    forget_recent();
+    std::swap(second, first);
+    first.key = {};
+    return first;
+  }
   /// The index of one of `entries`, a power of two: taken from bits that depend on most of the key.
   static constexpr std::size_t hash(std::uint64_t key, std::size_t entries) {
     return (key * 0x9e3779b97f4a7c15u) >> 32 & (entries - 1);

@@ -19,6 +19,7 @@ struct schedule_ref {
   int root = 0;               ///< of a schedule that is not rotated
   bool is_stateless = false;  ///< `at` and the key define it completely
   int key = 0;                ///< of a schedule defined by one number: that number
+  std::uint32_t shape() const { return std::uint32_t(blocks) * 2654435761u + std::uint32_t(rounds); }
 };
 
 template <Schedule S>
@@ -28,9 +29,13 @@ int key_of(const S& s) {
 }
 
 template <Schedule S>
+step step_of(const void* self, int r, int p, int k) {
+  return static_cast<const S*>(self)->at(r, p, k);
+}
+template <Schedule S>
 schedule_ref erase_schedule(const S& s, int size) {
   return {&s,
-          [](const void* self, int r, int p, int k) { return step{static_cast<const S*>(self)->at(r, p, k)}; },
+          &step_of<S>,
           s.blocks(size),
           s.rounds(size),
           schedule::scratch_blocks(s, size),

@@ -29,13 +29,15 @@ struct element_position {
   }
 }
 
+template <class F>
+void call_with_run(void* f, std::byte* data, std::size_t done, std::size_t n) {
+  (*static_cast<F*>(f))(data, done, n);
+}
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
 void for_each_run(const element_position& p, std::size_t count, F f) {
   if (p.where->find) [[unlikely]]
-    return for_each_run_found(p, count, &f, [](void* its, std::byte* data, std::size_t done, std::size_t n) {
-      (*static_cast<F*>(its))(data, done, n);
-    });
+    return for_each_run_found(p, count, &f, &call_with_run<F>);
   if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
 }
 
@@ -95,7 +97,7 @@ class layout {
 
   /// Where the block is written.
   element_position destination(int b, std::size_t offset) const {
-    if (!is_wanted(b)) return {&scratch_, static_cast<std::size_t>(scratch_index(b)) * piece_elements_ + offset};
+    if (!is_wanted(b)) return {&scratch_, std::size_t(scratch_index(b)) * piece_elements_ + offset};
     const bool own_part_only = args_->collective == kind::reduce_scatter || args_->collective == kind::scatter;
     return {&args_->out,
             whole(b).first - (own_part_only ? part(owner_of(b)).first : 0) + piece_ * piece_elements_ + offset};
@@ -140,7 +142,7 @@ class layout {
 
   /// Allocates and fills the arrays of first elements of ragged parts.
   void place_parts(auto take) {
-    const auto bytes = static_cast<std::size_t>(size_ + 1) * sizeof(std::size_t);
+    const auto bytes = std::size_t(size_ + 1) * sizeof(std::size_t);
     if (args_->send_counts) sum_up(args_->send_counts, send_firsts_ = take(bytes));
     if (args_->receive_counts) sum_up(args_->receive_counts, receive_firsts_ = take(bytes));
   }
@@ -151,8 +153,7 @@ class layout {
   std::size_t scratch_bytes() const { return blocks_in_scratch() * piece_elements_ * args_->compute.element_bytes; }
   std::size_t pieces() const { return longest_ <= piece_elements_ ? 1 : (longest_ - 1) / piece_elements_ + 1; }
   std::size_t all_blocks() const {
-    return static_cast<std::size_t>(args_->schedule.blocks * schedule::block_sets(args_->collective) +
-                                    args_->schedule.scratch);
+    return std::size_t(args_->schedule.blocks * schedule::block_sets(args_->collective) + args_->schedule.scratch);
   }
 
   const collective_args* args_ = nullptr;
@@ -194,7 +195,7 @@ class layout {
     return b - in_sets + blocks_kept();
   }
 
-  std::size_t blocks_in_scratch() const { return static_cast<std::size_t>(blocks_kept() + args_->schedule.scratch); }
+  std::size_t blocks_in_scratch() const { return std::size_t(blocks_kept() + args_->schedule.scratch); }
 
   /// The rank, as numbered by the communicator, that a block belongs to.
   int owner_of(int b) const {
@@ -208,7 +209,7 @@ class layout {
     const auto* firsts = of_second_set ? receive_firsts_ : send_firsts_;
     if (counts) return {firsts[rank], counts[rank]};
     if (args_->collective == kind::reduce_scatter) return block(args_->count, size_, rank);
-    return {static_cast<std::size_t>(rank) * args_->count, args_->count};
+    return {std::size_t(rank) * args_->count, args_->count};
   }
 
   std::size_t* send_firsts_ = nullptr;

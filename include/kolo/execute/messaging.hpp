@@ -88,9 +88,7 @@ class messaging_run {
   }
 
   /// A point-to-point call is one message.
-  std::size_t piece_bytes() {
-    return operation_.is_point_to_point() ? static_cast<std::size_t>(-1) : transport().piece_bytes();
-  }
+  std::size_t piece_bytes() { return operation_.is_point_to_point() ? std::size_t(-1) : transport().piece_bytes(); }
 
   void use(in_flight_piece& l) {
     current_ = &l;
@@ -102,11 +100,11 @@ class messaging_run {
     const auto need = block_states::bytes_needed(args_, rank, size, piece_bytes());
     const auto executor = executor_of(transport());
     const auto up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
-    const auto state_bytes = need.state_memory + up(2 * static_cast<std::size_t>(step::capacity) *
-                                                    static_cast<std::size_t>(size) * sizeof(message));
+    const auto state_bytes =
+        need.state_memory + up(2 * std::size_t(step::capacity) * std::size_t(size) * sizeof(message));
     in_flight_count_ = std::min({most_in_flight, need.pieces, pieces_at_once_of(transport())});
-    auto* const all_state = engine_.current_scratch->state.at_least(
-        in_flight_count_ * state_bytes + (static_cast<std::size_t>(size) + 1) * sizeof(source));
+    auto* const all_state = engine_.current_scratch->state.at_least(in_flight_count_ * state_bytes +
+                                                                    (std::size_t(size) + 1) * sizeof(source));
     auto* const all_blocks = engine_.current_scratch->blocks.at_least(in_flight_count_ * up(need.blocks), executor);
     sources_ = reinterpret_cast<source*>(all_state + in_flight_count_ * state_bytes);
     for (std::size_t i = 0; i < most_in_flight; ++i) {
@@ -196,14 +194,14 @@ class messaging_run {
           for_each_run(p, count, [&](std::byte* data, std::size_t, std::size_t n) {
             auto* const next = data + n * args_.compute.element_bytes;
             if (!begin || data != end || !(all_is_one || covers(in, begin, next) || covers(p.where, begin, next))) {
-              if (begin) f(begin, static_cast<std::size_t>(end - begin));
+              if (begin) f(begin, std::size_t(end - begin));
               begin = data;
               in = p.where;
             }
             end = next;
           });
         });
-    f(begin, static_cast<std::size_t>(end - begin));
+    f(begin, std::size_t(end - begin));
   }
 
   /// The number of runs in which the message may be sent or received in place; 0: it is staged. Blocks that are both

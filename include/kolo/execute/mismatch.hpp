@@ -91,7 +91,7 @@ class mismatch_checker {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     if (!a.data || a.tag == tag()) return;
     const bool is_other = a.tag == transport::split_tag || is_p2p_tag(a.tag) || operation_.is_point_to_point();
-    if (!is_other && static_cast<std::int32_t>(theirs - mine) <= 0) report_mismatch(peer, a);  // numbers wrap
+    if (!is_other && std::int32_t(theirs - mine) <= 0) report_mismatch(peer, a);  // numbers wrap
     // A rank that calls something else has done its part before: had it sent what this rank waits for, that would be
     // here by the second check.
     if (is_other && peer == now().peer && std::exchange(doing_other_, peer) == peer) report_mismatch(peer, a);

@@ -14,7 +14,7 @@ constexpr std::uint64_t sequence_of(std::uint64_t tag) { return tag >> 32; }
 /// For point-to-point messages: the callers' tag, a hash of length and type, and the kind, which no collective has.
 constexpr std::uint64_t p2p_tag(std::uint32_t user_tag, std::uint32_t hash, kind k) {
   const auto common = k == kind::receive ? kind::send : k;
-  return std::uint64_t{user_tag} << 32 | (hash & ~0xffu) | static_cast<std::uint32_t>(common);
+  return std::uint64_t{user_tag} << 32 | (hash & ~0xffu) | std::uint32_t(common);
 }
 constexpr bool is_p2p_tag(std::uint64_t tag) {
   const auto k = static_cast<kind>(tag & 0xff);

@@ -80,7 +80,7 @@ class pairs final : public p2p_state<Memory> {
   /// The number of the next operation between this rank and its peer: of the direction to the peer, or else from the
   /// peer.
   std::uint64_t number(const operation& o, int size) override {
-    if (from_.empty()) to_.resize(static_cast<std::size_t>(size)), from_.resize(to_.size());
+    if (from_.empty()) to_.resize(std::size_t(size)), from_.resize(to_.size());
     const auto k = o.summary.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
     return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
@@ -127,9 +127,7 @@ class pairs final : public p2p_state<Memory> {
   struct direction {
     std::uint64_t number = 0, claimed_in = 0;
   };
-  static direction& at(std::vector<direction>& all, const operation& o) {
-    return all[static_cast<std::size_t>(o.peer)];
-  }
+  static direction& at(std::vector<direction>& all, const operation& o) { return all[std::size_t(o.peer)]; }
 
   std::vector<direction> to_{}, from_{};
   std::uint64_t pass_ = 0;

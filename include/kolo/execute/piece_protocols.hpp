@@ -98,9 +98,8 @@ class piece_protocols : protected mismatch_checker<T> {
       else transport().one_way(l.peer)(bytes, [&](bool past_cache) { pack(first, n, to, past_cache); });
     }
     l.refers |= where.from.length != 0 || where.back.length != 0;
-    const auto bit = static_cast<std::uint8_t>(1u << l.moved % 8);
-    l.replied_indirectly =
-        static_cast<std::uint8_t>((l.replied_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
+    const auto bit = std::uint8_t(1u << l.moved % 8);
+    l.replied_indirectly = std::uint8_t((l.replied_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
     const auto number = transport().commit(l.peer, bytes, tag(), where);
     if (l.first == 0) l.first = number - l.moved;
     return true;
@@ -200,7 +199,7 @@ class piece_protocols : protected mismatch_checker<T> {
       run.where = transport().make_remote_ref(run.begin, run.bytes);
     }
     remote_ref where = run.where;
-    where.offset += static_cast<std::uint64_t>(here.data - run.begin);
+    where.offset += std::uint64_t(here.data - run.begin);
     return where;
   }
 

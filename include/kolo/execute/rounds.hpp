@@ -19,8 +19,8 @@ class rounds_run : mismatch_checker<T> {
   rounds_run(engine<T>& e, const collective_args& args, operation& o) : mismatch_checker<T>{e, args, o} {
     now().round = 0;
     const int rank = transport().rank(), size = transport().size();
-    const auto peers = static_cast<std::size_t>(size);
-    const auto streams = static_cast<std::size_t>(step::capacity) * peers;
+    const auto peers = std::size_t(size);
+    const auto streams = std::size_t(step::capacity) * peers;
     const auto need = block_state<>::bytes_needed(args, rank, size, transport().slot_bytes());
     const auto bytes =
         need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);

@@ -21,10 +21,9 @@ void sign_type(const named_type& type, fixed_text<N>& name, std::uint32_t& hash)
 inline void sign_numbers(call_signature& r, const collective_args& args, int size) {
   const auto k = args.collective;
   if (core::has_root(k)) r.root = std::max(args.root, args.schedule.root);
-  r.shape_hash =
-      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  r.shape_hash = args.schedule.shape();
   if (k == kind::permutation) r.map_hash = args.fingerprint;
-  if (core::is_point_to_point(k)) r.tag = static_cast<std::int32_t>(args.tag >> 32);
+  if (core::is_point_to_point(k)) r.tag = std::int32_t(args.tag >> 32);
   r.count = args.is_empty ? 0 : args.count;
   if (!args.send_counts || k == kind::alltoall) return;  // each rank has counts of its own
   r.count = 0;

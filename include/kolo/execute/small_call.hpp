@@ -33,7 +33,7 @@ class small_call_planner : layout {
                              args.collective};
     const transfer& t = round.main;
     plan.is_usable = true;
-    plan.all = core::dynarray<small_call_plan::peer_stream>(static_cast<std::size_t>(t.to.count + t.from.count));
+    plan.all = core::dynarray<small_call_plan::peer_stream>(std::size_t(t.to.count + t.from.count));
     plan.out = plan.all.begin();
     plan.in = plan.out + t.to.count;
     plan.combines = t.then != arrival::replace && t.from.count > 0;
@@ -69,7 +69,7 @@ class small_call_planner : layout {
   small_call_plan::peer_stream peer_stream(int peer, const transfer& t, int i, std::size_t at, std::size_t n) {
     const auto sent = bytes(block_of(t.send, 0, i)), received = bytes(block_of(t.receive, 0, i));
     return {real(peer), exchanges_ && is_exchange(sent, received, exchange_bytes_),
-            exchanges_ && sent > 0 && received > 0, static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(n)};
+            exchanges_ && sent > 0 && received > 0, std::uint32_t(at), std::uint32_t(n)};
   }
 
   void keep(int from, int to) {
@@ -84,8 +84,8 @@ class small_call_planner : layout {
     std::byte which[small_call_plan::most_peers];
     arrange_sources(t.from, t.then, virtual_rank(), size(), order, [&](int i) { return which + i; });
     for (int i = 0; i <= t.from.count; ++i) {
-      if (order[i].data) add_receipt(t, static_cast<int>(order[i].data - which));
-      else plan_.own_index = static_cast<std::uint8_t>(i);
+      if (order[i].data) add_receipt(t, int(order[i].data - which));
+      else plan_.own_index = std::uint8_t(i);
     }
   }
 
@@ -177,12 +177,9 @@ void resolve_named(engine<T>& e, collective_args& args) {
     return;
   }
   // Linkers fold functions of equal code, so the address of `at` alone is not a key.
-  call_cache::small_key key{.what = reinterpret_cast<std::uintptr_t>(s.at) << 9 |
-                                    static_cast<unsigned>(args.collective) << 3 |
-                                    static_cast<unsigned>(std::min(s.rounds, 3)) << 1};
-  if (auto* small = small_call_of(e, args, key)) {
-    if (small->key != key) [[unlikely]]
-      small = &e.resolved.small_beside(*small, key);
+  call_cache::small_key key{.what = reinterpret_cast<std::uintptr_t>(s.at) << 9 | unsigned(args.collective) << 3 |
+                                    unsigned(std::min(s.rounds, 3)) << 1};
+  if (auto* const small = small_call_of(e, args, key)) {
     if (small->key != key) [[unlikely]] {
       plan_small_call(e, args, small->plan);
       small->how.runs_as = transport::has_streams(e.transport) ? classified() : pattern::rounds;

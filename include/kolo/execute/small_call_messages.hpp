@@ -24,7 +24,7 @@ class small_call_messages {
     const std::size_t each = plan_.receives > 0 ? (plan_.in[0].bytes + 63) / 64 * 64 : 0;
     auto* const staging = engine_.current_scratch->staging[0].at_least(is_staged ? plan_.receives * each : 0);
     for (int i = 0; i < plan_.receives; ++i) {
-      auto* const to = is_staged ? staging + static_cast<std::size_t>(i) * each : args_.out.base + plan_.in[i].offset;
+      auto* const to = is_staged ? staging + std::size_t(i) * each : args_.out.base + plan_.in[i].offset;
       in[i] = transport().receive(plan_.in[i].peer, to, plan_.in[i].bytes, tag);
     }
     transport().submit();
@@ -46,8 +46,7 @@ class small_call_messages {
   void combine(std::byte* result, const std::byte* own, const std::byte* staging, std::size_t each) {
     source sources[small_call_plan::most_peers + 1];
     for (int i = 0, k = 0; i <= plan_.receives; ++i)
-      sources[i] =
-          i == plan_.own_index ? source{own, false} : source{staging + static_cast<std::size_t>(k++) * each, true};
+      sources[i] = i == plan_.own_index ? source{own, false} : source{staging + std::size_t(k++) * each, true};
     host_executor::combine(args_.compute, result, sources, plan_.receives + 1, plan_.own.elements, transport().size());
   }
 

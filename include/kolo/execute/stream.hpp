@@ -22,7 +22,7 @@ class stream_run : piece_protocols<T>, layout {
  public:
   stream_run(engine<T>& e, const collective_args& args, operation& o) : piece_protocols<T>{e, args, o} {
     describe(args, transport().rank(), transport().size(), piece_bytes());
-    const auto ranks = static_cast<std::size_t>(size());
+    const auto ranks = std::size_t(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
     auto* state = engine_.current_scratch->state.at_least(
         parts + ranks * (2 * sizeof(peer_stream) + sizeof(source) + sizeof(std::byte*)) + sizeof(source));

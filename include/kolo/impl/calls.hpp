@@ -41,10 +41,9 @@ void refuse(engine<T>& e, const char* operation, const char* first, long long n,
 
 /// The fingerprint's lowest byte is the kind, so that a mismatch can be reported by name.
 constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
-  std::uint64_t h =
-      (types ^ (count * 0x9e3779b97f4a7c15u) ^ (static_cast<std::uint64_t>(root) << 40)) * 0xff51afd7ed558ccdu;
+  std::uint64_t h = (types ^ (count * 0x9e3779b97f4a7c15u) ^ (std::uint64_t(root) << 40)) * 0xff51afd7ed558ccdu;
   h ^= h >> 32;
-  return (static_cast<std::uint32_t>(h) & ~0xffu) | static_cast<std::uint32_t>(k);
+  return (std::uint32_t(h) & ~0xffu) | std::uint32_t(k);
 }
 
 /// Throws if the transport cannot carry the elements.
@@ -91,8 +90,7 @@ template <class T>
           e.refuse(args.operation(), why);
     }
   }
-  const auto shape =
-      static_cast<std::uint32_t>(args.schedule.blocks) * 2654435761u + static_cast<std::uint32_t>(args.schedule.rounds);
+  const auto shape = args.schedule.shape();
   if (size == 1) args.schedule.rounds = 0;
   check_elements(e, args);
   std::uint64_t numbers = agreed;

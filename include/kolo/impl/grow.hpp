@@ -32,7 +32,7 @@ struct growth_request {
 void agree_to_grow(auto& members, const growth_request& mine) {
   const auto all = transport::small_allgather(members, mine, "grow");
   for (int r = 0; r < members.size(); ++r) {
-    const auto& its = all[static_cast<std::size_t>(r)];
+    const auto& its = all[std::size_t(r)];
     if (its.is_refused != 0 || its.newcomers < 1)
       throw error{errc::invalid_argument,
                   "grow takes a name and at least one newcomer: rank " + std::to_string(r) + " says another thing"};

@@ -30,7 +30,7 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   const auto region = Comm::transport_type::initialise(memory, shape);
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   const auto does_not_come = [&](int rank, std::exception_ptr why) {  // no rank waits for it
-    thrown[static_cast<std::size_t>(rank)] = std::move(why);
+    thrown[std::size_t(rank)] = std::move(why);
     Comm::transport_type::announce_death(memory, region, shape, rank);
   };
   const auto run_as = [&](int rank) {
@@ -43,7 +43,7 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
       unreported->throw_if_any();  // what its calls have not
     } catch (...) {
       if (!has_come) return does_not_come(rank, std::current_exception());
-      thrown[static_cast<std::size_t>(rank)] = std::current_exception();
+      thrown[std::size_t(rank)] = std::current_exception();
     }
   };
   {
@@ -77,7 +77,7 @@ struct launching {
     if (status == 0) unreported->throw_if_any();
     return status;
   }
-  std::shared_ptr<std::byte> survivor(int rank) { return memory.map(survivors, static_cast<std::size_t>(rank) + 1); }
+  std::shared_ptr<std::byte> survivor(int rank) { return memory.map(survivors, std::size_t(rank) + 1); }
 };
 
 template <class Comm>
@@ -87,7 +87,7 @@ int launch_each(int ranks, const kolo::shm::options& o, void* f, int (*call)(voi
   using common_to_all = launching<Comm>;
   common_to_all common{shm::shared_mapping{}, {ranks, o}, 0, 0, f, call};
   common.region = transport::initialise(common.memory, common.shape);
-  common.survivors = common.memory.reserve(static_cast<std::size_t>(ranks));
+  common.survivors = common.memory.reserve(std::size_t(ranks));
   return spawn(
       ranks, [](void* c, int rank) { return static_cast<common_to_all*>(c)->run(rank); }, &common,
       [](void* c, int rank) {

@@ -97,7 +97,7 @@ class environment {
 inline std::optional<int> tasks_on_node(std::string_view list, int node) {
   const auto take = [&list](int& value) {
     const auto [end, failed] = std::from_chars(list.data(), list.data() + list.size(), value);
-    list.remove_prefix(static_cast<std::size_t>(end - list.data()));
+    list.remove_prefix(std::size_t(end - list.data()));
     return failed == std::errc{} && value > 0;
   };
   for (int tasks = 0, nodes = 0; take(tasks); list.remove_prefix(1)) {
@@ -194,6 +194,20 @@ launched read_slurm(const environment<Lookup>& env) {
   return completed(l, true, has_node);
 }
 
+template <class Lookup>
+launched read_first_announced(const environment<Lookup>& env) {
+  const bool slurm = is_slurm_task(env);
+  if (env.announces(kolo_words)) return read_environment(env, kolo_words);
+  if (env.has("TORCHELASTIC_RUN_ID")) return read_environment(env, torchrun_words);
+  if (env.announces(open_mpi_words)) return read_environment(env, open_mpi_words);
+  if (env.announces(mpich_words) && (!slurm || env.has("MPI_LOCALRANKID")))  // srun sets PMI's, too
+    return read_environment(env, mpich_words);
+  if (env.has("RANK") && env.has("WORLD_SIZE")) return read_environment(env, torchrun_words);
+  if (slurm) return read_slurm(env);
+  if (env.announces(torchrun_words)) return read_environment(env, torchrun_words);
+  return {};
+}
+
 }  // namespace detail::launch
 
 /// Reads the variables that `lookup(name)` knows (a C string or null). KOLO_RANK and KOLO_SIZE come first; then, if
@@ -201,21 +215,7 @@ launched read_slurm(const environment<Lookup>& env) {
 /// variables and values that are not numbers are rejected: `errc::invalid_argument`, naming the variable and its value.
 template <class Lookup>
 launched from_environment(const Lookup& lookup) {
-  const detail::launch::environment<Lookup> env{lookup};
-  const bool slurm = detail::launch::is_slurm_task(env);
-  if (env.announces(detail::launch::kolo_words))
-    return detail::launch::read_environment(env, detail::launch::kolo_words);
-  if (env.has("TORCHELASTIC_RUN_ID")) return detail::launch::read_environment(env, detail::launch::torchrun_words);
-  if (env.announces(detail::launch::open_mpi_words))
-    return detail::launch::read_environment(env, detail::launch::open_mpi_words);
-  if (env.announces(detail::launch::mpich_words) && (!slurm || env.has("MPI_LOCALRANKID")))  // srun sets PMI's, too
-    return detail::launch::read_environment(env, detail::launch::mpich_words);
-  if (env.has("RANK") && env.has("WORLD_SIZE"))
-    return detail::launch::read_environment(env, detail::launch::torchrun_words);
-  if (slurm) return detail::launch::read_slurm(env);
-  if (env.announces(detail::launch::torchrun_words))
-    return detail::launch::read_environment(env, detail::launch::torchrun_words);
-  return {};
+  return detail::launch::read_first_announced(detail::launch::environment<Lookup>{lookup});
 }
 
 inline launched from_environment() {

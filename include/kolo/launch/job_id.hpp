@@ -6,37 +6,16 @@
 #include <kolo/os/descriptor.hpp>
 #include <kolo/os/process.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace kolo::inline KOLO_ABI::detail::launch {
-
-/// A file of /proc, whose size is not known before it is read. Empty if it cannot be read.
-inline std::optional<std::string> read_proc(std::int32_t pid, const char* name) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  const os::descriptor fd{::open(path, O_RDONLY | O_CLOEXEC)};
-  if (!fd) return std::nullopt;
-  std::string text;
-  char part[4096];
-  for (;;) {
-    const ssize_t n = ::read(fd.get(), part, sizeof part);
-    if (n > 0) text.append(part, static_cast<std::size_t>(n));
-    if (n == 0) return text;
-    if (n < 0 && errno != EINTR) return std::nullopt;
-  }
-}
 
 /// Whether this block of NUL-terminated NAME=value strings sets `name`.
 inline bool sets(std::string_view block, std::string_view name) {
@@ -63,9 +42,9 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
   std::int32_t pid = ::getppid();
   for (;;) {
     const os::process_status status = os::read_status(pid);
-    const auto given = read_proc(pid, "environ");
-    const bool wrapper = status.parent > 0 && given && sets(*given, rank_variable) &&
-                         !is_known_launcher(read_proc(pid, "comm").value_or(""));
+    const auto directory = "/proc/" + std::to_string(pid) + '/';
+    const bool wrapper = status.parent > 0 && sets(os::contents_of(directory + "environ"), rank_variable) &&
+                         !is_known_launcher(os::contents_of(directory + "comm"));
     if (!wrapper) return {pid, status.start_time};
     pid = status.parent;
   }
@@ -75,10 +54,8 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
 /// Different users and different containers never get the same name. Jobs started by one process do, if nothing
 /// distinguishes them.
 inline std::string job_name(const launched& l, const char* given = std::getenv("KOLO_JOB")) {
-  struct stat pid_namespace;
-  const bool known = ::stat("/proc/self/ns/pid", &pid_namespace) == 0;
   std::string name =
-      "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(known ? pid_namespace.st_ino : 0) + '/';
+      "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(os::namespace_number("/proc/self/ns/pid")) + '/';
   if (given == nullptr || *given == '\0') {
     const os::process_id launcher = find_launcher(l.rank_variable);
     name += std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);

@@ -19,8 +19,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// Options that must be equal on all ranks over shared memory, also on those that come later.
 inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
-  return {{"slot_bytes", static_cast<std::int64_t>(slot_bytes)},
-          {"checked", checked || execute::is_checked_by_environment()}};
+  return {{"slot_bytes", std::int64_t(slot_bytes)}, {"checked", checked || execute::is_checked_by_environment()}};
 }
 
 /// Rank `rank` of `size` on this host, which meet at that name. `check`: passed to `rendezvous`. `count`: incremented

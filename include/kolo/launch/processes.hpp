@@ -49,9 +49,9 @@ int launch(int ranks, F f, const options& o = {}) {
       return body(comm), 0;
     } else if constexpr (std::is_integral_v<result>) {
       const auto status = static_cast<long long>(body(comm));
-      return status == static_cast<int>(status) ? static_cast<int>(status) : 1;
+      return status == int(status) ? int(status) : 1;
     } else {
-      return static_cast<int>(body(comm));
+      return int(body(comm));
     }
   });
 }

@@ -49,7 +49,7 @@ class rendezvous_server {
         listener_{std::move(listener)},
         started_{started},
         deadline_{started + i.timeout},
-        members_(static_cast<std::size_t>(i.size)) {
+        members_(std::size_t(i.size)) {
     std::fill_n(members_.begin(), i.here, os::this_process());
   }
 
@@ -82,7 +82,7 @@ class rendezvous_server {
       for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
       for (std::size_t g = guests_.size(); g-- > 0;) {
-        if (!attend(guests_[g])) guests_.erase(guests_.begin() + static_cast<std::ptrdiff_t>(g));
+        if (!attend(guests_[g])) guests_.erase(guests_.begin() + std::ptrdiff_t(g));
       }
     }
     if (missing() > 0)
@@ -128,9 +128,9 @@ class rendezvous_server {
       64;  // connections may come without end; known ones and the deadline are checked in between
 
   static bool is_missing(const os::process_id& m) { return m.pid == 0; }
-  int missing() const { return static_cast<int>(std::count_if(members_.begin(), members_.end(), is_missing)); }
+  int missing() const { return int(std::count_if(members_.begin(), members_.end(), is_missing)); }
   int first_missing() const {
-    return static_cast<int>(std::find_if(members_.begin(), members_.end(), is_missing) - members_.begin());
+    return int(std::find_if(members_.begin(), members_.end(), is_missing) - members_.begin());
   }
   std::string missing_ranks() const {
     if (const int awaited = options_.size - options_.here; options_.is_growing)
@@ -171,12 +171,12 @@ class rendezvous_server {
     const ssize_t n = ::recv(g.socket.get(), &hello, sizeof hello, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (n <= 0) {
-      if (g.rank >= 0 && options_.is_growing) members_[static_cast<std::size_t>(g.rank)] = {};  // another will do
+      if (g.rank >= 0 && options_.is_growing) members_[std::size_t(g.rank)] = {};  // another will do
       if (g.rank >= 0 && !options_.is_growing)
         blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
       return false;
     }
-    if (static_cast<std::size_t>(n) < offsetof(hello_message, size) || hello.magic != rendezvous_magic) return false;
+    if (std::size_t(n) < offsetof(hello_message, size) || hello.magic != rendezvous_magic) return false;
     if (options_.is_growing && hello.rank != newcomer) {  // rank 0 of another group: no fault of those who wait here
       send_reply(g.socket.get(), {.code = errc::mismatch,
                                   .peer = 0,
@@ -187,11 +187,11 @@ class rendezvous_server {
       if (missing() == 0) return false;  // it may come to the next meeting
       hello.rank = first_missing();
     }
-    if (const auto objection = object(g, hello, static_cast<std::size_t>(n)); !objection.empty()) {
+    if (const auto objection = object(g, hello, std::size_t(n)); !objection.empty()) {
       blame(errc::mismatch, hello.rank, objection);
     }
     if (hello.rank >= 0 && hello.rank < options_.size) {
-      members_[static_cast<std::size_t>(hello.rank)] = {g.pid, os::read_status(g.pid).start_time};
+      members_[std::size_t(hello.rank)] = {g.pid, os::read_status(g.pid).start_time};
     }
     if (!fault_) {
       g.rank = hello.rank;
@@ -216,7 +216,7 @@ class rendezvous_server {
       return they("was started as one of " + std::to_string(hello.size), "as one of " + std::to_string(mine.size));
     if (hello.rank < 0 || hello.rank >= mine.size)
       return "a rank " + std::to_string(hello.rank) + " came, and there are only " + std::to_string(mine.size);
-    if (const os::process_id& there = members_[static_cast<std::size_t>(hello.rank)]; there.pid != 0)
+    if (const os::process_id& there = members_[std::size_t(hello.rank)]; there.pid != 0)
       return "rank " + std::to_string(hello.rank) + " came twice, as process " + std::to_string(there.pid) +
              " and as process " + std::to_string(g.pid);
     if (hello.pid != g.pid)
@@ -295,8 +295,7 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
 /// The same at all places where rank 0 may be if it found its own taken.
 std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
                                             encounters& met, auto check) {
-  const auto sockets = read_proc(::getpid(), "net/unix");
-  for (const auto& place : further_places(i.name, sockets.value_or(""))) {
+  for (const auto& place : further_places(i.name, os::contents_of("/proc/self/net/unix"))) {
     if (rendezvous_clock::now() >= started + i.timeout) break;
     if (auto joined = try_to_join(i, place, started, met, check)) return joined;
   }

@@ -8,7 +8,6 @@
 #include <kolo/transport/sentences.hpp>
 #include <kolo/version.hpp>
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -114,7 +113,7 @@ inline hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds
 inline int milliseconds_until(
     rendezvous_clock::time_point t) {  // rounded up, and never negative, which would mean for ever
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(t - rendezvous_clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
+  return int(std::clamp<std::int64_t>(left, 0, 1'000'000));
 }
 
 inline os::descriptor new_socket() {
@@ -161,8 +160,7 @@ inline os::descriptor connect_to(const std::string& name) {
 /// can find.
 inline std::string further_place(const std::string& name) {
   std::uint64_t number;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number)
-    throw error{errc::system, "the system has no random numbers"};
+  os::fill_randomly(&number, sizeof number);
   std::string place = name + '#';
   for (int shift = 60; shift >= 0; shift -= 4) place += "0123456789abcdef"[number >> shift & 15];
   return place;

@@ -13,7 +13,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 /// the death of a rank that threw an exception itself.
 inline void rethrow_cause(const std::vector<std::exception_ptr>& thrown) {
   const auto is_of_another = [&](const error& e) {
-    const auto peer = static_cast<std::size_t>(e.peer());
+    const auto peer = std::size_t(e.peer());
     return e.code() == errc::peer_failed || e.code() == errc::peer_left ||
            (e.code() == errc::peer_died && peer < thrown.size() && thrown[peer]);
   };

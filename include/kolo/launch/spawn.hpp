@@ -163,17 +163,16 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
   const core::dynarray<int> failed(children.size());
   std::size_t count = 0;
   for (std::size_t r = 0; r < children.size(); ++r)
-    if (children[r].failed()) failed[count++] = static_cast<int>(r);
+    if (children[r].failed()) failed[count++] = int(r);
   const auto is_before = [&](int a, int b) {
-    const exit_report &x = *children[static_cast<std::size_t>(a)].report,
-                      &y = *children[static_cast<std::size_t>(b)].report;
+    const exit_report &x = *children[std::size_t(a)].report, &y = *children[std::size_t(b)].report;
     return x.consequence != y.consequence ? x.consequence < y.consequence : x.time < y.time;
   };
   for (std::size_t i = 1; i < count; ++i)  // by insertion: a few, and std::stable_sort compiles slowly
     for (std::size_t k = i; k > 0 && is_before(failed[k], failed[k - 1]); --k) std::swap(failed[k], failed[k - 1]);
   for (std::size_t i = 0; i < count; ++i)
-    std::fputs(failure_line(children[static_cast<std::size_t>(failed[i])], failed[i]).c_str(), stderr);
-  return count == 0 || recovered ? 0 : exit_status(children[static_cast<std::size_t>(failed[0])]);
+    std::fputs(failure_line(children[std::size_t(failed[i])], failed[i]).c_str(), stderr);
+  return count == 0 || recovered ? 0 : exit_status(children[std::size_t(failed[0])]);
 }
 
 /// Runs body(context, r) for r = 0 ... ranks - 1, at least one, each in a process of its own, and waits for all.
@@ -189,7 +188,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
     int ranks, int (*body)(void*, int), void* context, void (*on_death)(void*, int),
     bool (*recovered)(void*, int) = [](void*, int) { return false; }) {
   os::be_the_only_thread("launch");
-  const auto count = static_cast<std::size_t>(ranks);
+  const auto count = std::size_t(ranks);
   const auto shared = shm::map_pages(shm::whole_pages(count * sizeof(exit_report)), MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* const report = reinterpret_cast<exit_report*>(shared.get());
   std::uninitialized_value_construct_n(report, count);
@@ -198,7 +197,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
   const pid_t parent = ::getpid();
   std::fflush(nullptr);  // or the children would write it again
   for (int r = 0; r < ranks; ++r) {
-    child_process& c = all.children[static_cast<std::size_t>(r)];
+    child_process& c = all.children[std::size_t(r)];
     c.report = report + r;
     c.pid = ::fork();
     if (c.pid == 0) run_child(parent, *c.report, body, context, r);
@@ -207,12 +206,11 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
       core::throw_error(errc::out_of_resources, {"rank ", r, " of ", ranks, " was not started: ", why});
     }
   }
-  for (child_process& c : all.children)
-    c.handle = os::descriptor{static_cast<int>(::syscall(SYS_pidfd_open, c.pid, 0))};
+  for (child_process& c : all.children) c.handle = os::descriptor{int(::syscall(SYS_pidfd_open, c.pid, 0))};
 
   for (std::size_t running = count;;) {
     for (int r = 0; r < ranks; ++r) {
-      child_process& c = all.children[static_cast<std::size_t>(r)];
+      child_process& c = all.children[std::size_t(r)];
       if (c.ended || !has_ended(c)) continue;
       --running;
       if (c.abnormal()) on_death(context, r);
@@ -223,7 +221,7 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
   int well = 0, recovered_count = 0;
   bool one_objects = false;  // whether a rank has recovered too, and reports a failure
   for (int r = 0; r < ranks; ++r) {
-    const child_process& c = all.children[static_cast<std::size_t>(r)];
+    const child_process& c = all.children[std::size_t(r)];
     const bool goes_on = !c.abnormal() && recovered(context, r);
     if (c.failed()) one_objects |= goes_on;
     else ++well, recovered_count += goes_on ? 1 : 0;

@@ -20,7 +20,7 @@ struct tag_share {
   int number = 0;
 
   bool is_in(int tag) const { return (tag & ((1 << bits) - 1)) == number; }
-  int tag(std::uint64_t rest) const { return static_cast<int>(rest << bits) | number; }
+  int tag(std::uint64_t rest) const { return int(rest << bits) | number; }
 };
 
 /// The largest number of bits that every tag may have.
@@ -28,7 +28,7 @@ inline int tag_bits(MPI_Comm comm) {
   int* bound = nullptr;
   int found = 0;
   MPI_Comm_get_attr(comm, MPI_TAG_UB, &bound, &found);
-  return 31 - std::countl_zero(static_cast<unsigned>(found != 0 ? *bound : 32767) + 1u);
+  return 31 - std::countl_zero(unsigned(found != 0 ? *bound : 32767) + 1u);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::mpi
@@ -71,7 +71,7 @@ class carrier {
     detail::mpi::check(MPI_Comm_group(existing, &group), "MPI_Comm_group");
     MPI_Group_size(group, &size);
     std::vector<int> theirs(static_cast<std::size_t>(size)), here(theirs.size());
-    for (int r = 0; r < size; ++r) theirs[static_cast<std::size_t>(r)] = r;
+    for (int r = 0; r < size; ++r) theirs[std::size_t(r)] = r;
     const int code = MPI_Group_translate_ranks(group, size, theirs.data(), group_, here.data());
     MPI_Group_free(&group);
     detail::mpi::check(code, "MPI_Group_translate_ranks");
@@ -93,10 +93,9 @@ class carrier {
     detail::mpi::check(MPI_Comm_rank(existing, &rank), "MPI_Comm_rank");
     for (;;) {
       auto offer = free_numbers(rank == 0);
-      detail::mpi::check(
-          MPI_Allreduce(MPI_IN_PLACE, offer.data(), static_cast<int>(offer.size()), MPI_UINT64_T, MPI_BAND, existing),
-          "MPI_Allreduce", rank);
-      const int number = first_of(offer, static_cast<int>(offer.back()));
+      detail::mpi::check(MPI_Allreduce(MPI_IN_PLACE, offer.data(), int(offer.size()), MPI_UINT64_T, MPI_BAND, existing),
+                         "MPI_Allreduce", rank);
+      const int number = first_of(offer, int(offer.back()));
       if (number == 0) return 0;
       int is_taken = set(number, false) ? 1 : 0, by_all = 0;
       if (!has_threads_) return number;
@@ -117,7 +116,7 @@ class carrier {
   /// Whether this changed it.
   bool set(int number, bool is_free) {
     const std::scoped_lock lock{mutex_};
-    auto& word = free_[static_cast<std::size_t>(number / 64)];
+    auto& word = free_[std::size_t(number / 64)];
     const bool was_free = (word & bit(number)) != 0;
     word = is_free ? word | bit(number) : word & ~bit(number);
     return was_free != is_free;
@@ -126,13 +125,13 @@ class carrier {
     const std::scoped_lock lock{mutex_};
     offered o;
     std::copy(free_.begin(), free_.end(), o.begin());
-    o.back() = proposes_start ? static_cast<std::uint64_t>(next_++ % (1 << bits_)) : ~std::uint64_t{0};
+    o.back() = proposes_start ? std::uint64_t(next_++ % (1 << bits_)) : ~std::uint64_t{0};
     return o;
   }
   int first_of(const offered& free, int from) const {
     for (int i = 0; i < 1 << bits_; ++i) {
       const int number = (from + i) % (1 << bits_);
-      if ((free[static_cast<std::size_t>(number / 64)] & bit(number)) != 0) return number;
+      if ((free[std::size_t(number / 64)] & bit(number)) != 0) return number;
     }
     return 0;
   }

@@ -71,7 +71,7 @@ class failure_channel {
 
   /// Asks every rank which rank it waits for. Earlier answers are dropped.
   void call_the_roll() {
-    signs_.assign(static_cast<std::size_t>(size_), {transport::sign_of_life::silent});
+    signs_.assign(std::size_t(size_), {transport::sign_of_life::silent});
     broadcast({{}, meaning::question});
   }
   /// The answers since then, of each rank.
@@ -117,9 +117,7 @@ class failure_channel {
     int there = 0;
     if (MPI_Iprobe(MPI_ANY_SOURCE, tag_, comm_.get(), &there, &status) != MPI_SUCCESS || there == 0) return false;
     const auto found = std::find(comm_ranks_.begin(), comm_ranks_.end(), status.MPI_SOURCE);
-    from = comm_ranks_.empty()          ? status.MPI_SOURCE
-           : found == comm_ranks_.end() ? -1
-                                        : static_cast<int>(found - comm_ranks_.begin());
+    from = comm_ranks_.empty() ? status.MPI_SOURCE : found == comm_ranks_.end() ? -1 : int(found - comm_ranks_.begin());
     if (MPI_Recv(&s, sizeof s, MPI_BYTE, status.MPI_SOURCE, tag_, comm_.get(), MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return false;
     const int known = rank_in_world(comm_.get(), status.MPI_SOURCE);  // of another world there is none
@@ -145,7 +143,7 @@ class failure_channel {
       case meaning::question: asked_by_.push_back(from); return;
       case meaning::waits:
         if (!signs_.empty() && s.text.peer != from)  // who waits for itself waits for nobody else
-          signs_[static_cast<std::size_t>(from)] = {transport::sign_of_life::waiting, s.text.peer};
+          signs_[std::size_t(from)] = {transport::sign_of_life::waiting, s.text.peer};
     }
   }
   void consider(int rank, const failure& f) {
@@ -172,7 +170,7 @@ class failure_channel {
     l.what.sender = rank_in_world(MPI_COMM_SELF, 0);
     for (int r = first; r < end; ++r) {
       MPI_Request request = MPI_REQUEST_NULL;
-      const int comm_rank = comm_ranks_.empty() ? r : comm_ranks_[static_cast<std::size_t>(r)];
+      const int comm_rank = comm_ranks_.empty() ? r : comm_ranks_[std::size_t(r)];
       if (r != rank_ && MPI_Isend(&l.what, sizeof s, MPI_BYTE, comm_rank, tag_, comm_.get(), &request) == MPI_SUCCESS)
         l.in_flight.push_back(request);
     }
@@ -182,8 +180,7 @@ class failure_channel {
   }
   static bool has_left(pending_send& l) {
     int all = 0;
-    return MPI_Testall(static_cast<int>(l.in_flight.size()), l.in_flight.data(), &all, MPI_STATUSES_IGNORE) ==
-               MPI_SUCCESS &&
+    return MPI_Testall(int(l.in_flight.size()), l.in_flight.data(), &all, MPI_STATUSES_IGNORE) == MPI_SUCCESS &&
            all != 0;
   }
 

@@ -21,7 +21,7 @@ namespace kolo::inline KOLO_ABI::detail::mpi {
 inline std::string words_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
-  return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? std::string{text, static_cast<std::size_t>(length)}
+  return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? std::string{text, std::size_t(length)}
                                                               : "error " + std::to_string(code);
 }
 
@@ -143,7 +143,7 @@ inline handle subset(const handle& all, const std::vector<int>& ranks, int tag) 
   MPI_Group everybody = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm comm = MPI_COMM_NULL;
   check(MPI_Comm_group(all.get(), &everybody), "MPI_Comm_group");
-  const int included = MPI_Group_incl(everybody, static_cast<int>(ranks.size()), ranks.data(), &some);
+  const int included = MPI_Group_incl(everybody, int(ranks.size()), ranks.data(), &some);
   MPI_Group_free(&everybody);
   check(included, "MPI_Group_incl");
   const int created = MPI_Comm_create_group(all.get(), some, tag, &comm);
@@ -157,14 +157,14 @@ class bytes_type {
  public:
   explicit bytes_type(std::size_t bytes, std::size_t most = INT_MAX) {
     if (bytes <= most) {
-      count = static_cast<int>(bytes);
+      count = int(bytes);
       return;
     }
     MPI_Datatype chunk = MPI_DATATYPE_NULL;
     const std::size_t chunks = bytes / most;
-    const int lengths[] = {static_cast<int>(chunks), static_cast<int>(bytes % most)};
+    const int lengths[] = {int(chunks), int(bytes % most)};
     const MPI_Aint displacements[] = {0, static_cast<MPI_Aint>(chunks * most)};
-    check(MPI_Type_contiguous(static_cast<int>(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
+    check(MPI_Type_contiguous(int(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
     const MPI_Datatype parts[] = {chunk, MPI_BYTE};
     const int made = MPI_Type_create_struct(2, lengths, displacements, parts, &type);
     MPI_Type_free(&chunk);
@@ -196,7 +196,7 @@ struct runs {
     for (MPI_Aint address = 0; bytes > 0;) {
       const auto n = std::min<std::size_t>(bytes, INT_MAX);
       MPI_Get_address(data, &address);
-      lengths.push_back(static_cast<int>(n));
+      lengths.push_back(int(n));
       addresses.push_back(address);
       data += n, bytes -= n;
     }
@@ -207,8 +207,8 @@ struct runs {
 class runs_type {
  public:
   explicit runs_type(runs& r) {
-    const int made = MPI_Type_create_hindexed(static_cast<int>(r.lengths.size()), r.lengths.data(), r.addresses.data(),
-                                              MPI_BYTE, &type);
+    const int made =
+        MPI_Type_create_hindexed(int(r.lengths.size()), r.lengths.data(), r.addresses.data(), MPI_BYTE, &type);
     r.lengths.clear(), r.addresses.clear();
     check(made, "MPI_Type_create_hindexed");
     check(MPI_Type_commit(&type), "MPI_Type_commit");

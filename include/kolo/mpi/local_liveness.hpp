@@ -7,8 +7,6 @@
 #include <kolo/os/process.hpp>
 #include <kolo/transport/node_map.hpp>
 
-#include <sys/stat.h>
-
 #include <chrono>
 #include <optional>
 
@@ -27,22 +25,20 @@ class local_liveness {
       os::process_id process{};
       std::uint64_t table = 0;
     };
-    struct stat table {};
-    if (::stat("/proc/self/ns/pid", &table) != 0) table.st_ino = 0;
-    const where mine{os::this_process(), table.st_ino};
-    std::vector<where> of_ranks(static_cast<std::size_t>(hosts.size()));
+    const where mine{os::this_process(), os::namespace_number("/proc/self/ns/pid")};
+    std::vector<where> of_ranks(std::size_t(hosts.size()));
     check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, of_ranks.data(), sizeof mine, MPI_BYTE, all.get()),
           "MPI_Allgather", rank);
     for (int r = 0; r < hosts.size(); ++r) {
-      const auto& its = of_ranks[static_cast<std::size_t>(r)];
-      const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && table.st_ino != 0;
+      const auto& its = of_ranks[std::size_t(r)];
+      const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && mine.table != 0;
       processes_.push_back(is_near && r != rank ? its.process : os::process_id{});
     }
   }
 
   local_liveness among(const std::vector<int>& members) const {
     local_liveness some;
-    for (const int member : members) some.processes_.push_back(processes_[static_cast<std::size_t>(member)]);
+    for (const int member : members) some.processes_.push_back(processes_[std::size_t(member)]);
     return some;
   }
 
@@ -57,7 +53,7 @@ class local_liveness {
   /// A rank whose process is stopped, if this one can see any.
   std::optional<int> stopped() const {
     for (std::size_t r = 0; r < processes_.size(); ++r)
-      if (processes_[r].pid != 0 && os::is_stopped(processes_[r])) return static_cast<int>(r);
+      if (processes_[r].pid != 0 && os::is_stopped(processes_[r])) return int(r);
     return std::nullopt;
   }
 
@@ -67,7 +63,7 @@ class local_liveness {
     polled_ = now;
     if (suspect_) return suspect_;
     for (std::size_t r = 0; r < processes_.size() && !suspect_; ++r)
-      if (processes_[r].pid != 0 && !os::is_alive(processes_[r])) suspect_ = static_cast<int>(r);
+      if (processes_[r].pid != 0 && !os::is_alive(processes_[r])) suspect_ = int(r);
     return std::nullopt;
   }
 

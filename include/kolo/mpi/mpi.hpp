@@ -120,7 +120,7 @@ struct native_of<mpi::transport> {
   template <kind K>
   static int combine(mpi::transport& its, const collective_args& args, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                      MPI_Request* r) {
-    const int n = static_cast<int>(args.count);
+    const int n = int(args.count);
     const bool in_place = args.in.base == args.out.base && args.in.count == args.out.count;
     const void* const in = in_place ? MPI_IN_PLACE : args.in.base;
     if constexpr (K == kind::allreduce) return MPI_Iallreduce(in, args.out.base, n, type, op, comm, r);
@@ -132,8 +132,7 @@ struct native_of<mpi::transport> {
       auto& counts = its.numbers();
       counts.clear();
       for (int q = 0; q < its.size(); ++q)
-        counts.push_back(
-            static_cast<int>(args.send_counts ? args.send_counts[q] : block(args.count, its.size(), q).count));
+        counts.push_back(int(args.send_counts ? args.send_counts[q] : block(args.count, its.size(), q).count));
       return MPI_Ireduce_scatter(args.in.base, args.out.base, counts.data(), type, op, comm, r);
     }
   }
@@ -142,10 +141,10 @@ struct native_of<mpi::transport> {
   /// null. Appended to the numbers.
   static std::size_t parts(mpi::transport& its, const collective_args& args, const std::size_t* counts) {
     auto& numbers = its.numbers();
-    const auto begin = numbers.size(), p = static_cast<std::size_t>(its.size());
+    const auto begin = numbers.size(), p = std::size_t(its.size());
     int first = 0;
     for (std::size_t q = 0; q < p; ++q)
-      numbers.push_back(static_cast<int>((counts ? counts[q] : args.count) * args.compute.element_bytes));
+      numbers.push_back(int((counts ? counts[q] : args.count) * args.compute.element_bytes));
     for (std::size_t q = 0; q < p; ++q) {
       numbers.push_back(first);
       first += numbers[begin + q];
@@ -155,10 +154,9 @@ struct native_of<mpi::transport> {
 
   template <kind K>
   static int move(mpi::transport& its, const collective_args& args, MPI_Comm comm, MPI_Request* r) {
-    const auto p = static_cast<std::size_t>(its.size()), me = static_cast<std::size_t>(its.rank());
+    const auto p = std::size_t(its.size()), me = std::size_t(its.rank());
     if constexpr (K == kind::broadcast)
-      return MPI_Ibcast(args.out.base, static_cast<int>(args.count * args.compute.element_bytes), MPI_BYTE, args.root,
-                        comm, r);
+      return MPI_Ibcast(args.out.base, int(args.count * args.compute.element_bytes), MPI_BYTE, args.root, comm, r);
     else {
       auto& numbers = its.numbers();
       numbers.clear();

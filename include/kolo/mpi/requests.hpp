@@ -102,7 +102,7 @@ class requests {
     constexpr std::size_t more = 32;
     all_.resize(all_.size() + more);
     free_.reserve(all_.size());
-    for (std::size_t i = 1; i <= more; ++i) free_.push_back(static_cast<std::uint32_t>(all_.size() - i));
+    for (std::size_t i = 1; i <= more; ++i) free_.push_back(std::uint32_t(all_.size() - i));
   }
   void take_back(entry& e, std::uint32_t index) {
     e.number = 0;

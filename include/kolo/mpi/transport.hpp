@@ -130,7 +130,7 @@ class transport {
     constexpr std::uint64_t no_process = std::uint64_t{1} << 32;
     const int number = detail::mpi::is_running() ? detail::mpi::rank_in_world(native_handle(), r) : MPI_UNDEFINED;
     if (number == MPI_UNDEFINED) return detail::transport::unknown_rank;
-    return {.among = no_process, .number = static_cast<std::uint64_t>(number)};
+    return {.among = no_process, .number = std::uint64_t(number)};
   }
   /// Receives that could not be cancelled, long messages that nobody has received, and MPI's own collectives.
   std::size_t buffers_in_use() {
@@ -173,14 +173,14 @@ class transport {
   }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const int short_tag = tag_of(sent_[static_cast<std::size_t>(peer)]++, tag, bytes);
+    const int short_tag = tag_of(sent_[std::size_t(peer)]++, tag, bytes);
     return post(detail::mpi::role::outgoing, "MPI_Isend", peer, data, bytes,
                 [&](const void* from, int count, MPI_Datatype type, MPI_Request* r) {
                   return MPI_Isend(from, count, type, comm_rank_of(peer), short_tag, data_.get(), r);
                 });
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    const int short_tag = tag_of(received_[static_cast<std::size_t>(peer)]++, tag, bytes);
+    const int short_tag = tag_of(received_[std::size_t(peer)]++, tag, bytes);
     return post(detail::mpi::role::incoming, "MPI_Irecv", peer, data, bytes,
                 [&](const void* to, int count, MPI_Datatype type, MPI_Request* r) {
                   return MPI_Irecv(const_cast<void*>(to), count, type, comm_rank_of(peer), short_tag, data_.get(), r);
@@ -254,7 +254,7 @@ class transport {
     detail::mpi::check(MPI_Comm_size(native_handle(), &size_), "MPI_Comm_size", rank_);
     tag_share_ = carried_.of_tags();
     failures_ = detail::mpi::failure_channel{std::move(second), rank_, size_, tag_share_.tag(0), carried_.ranks()};
-    sent_.resize(static_cast<std::size_t>(size_));
+    sent_.resize(std::size_t(size_));
     received_.resize(sent_.size());
     largest_tag_ = (std::uint64_t{1} << (detail::mpi::tag_bits(data_.get()) - tag_share_.bits)) - 1;
     exceptions_ = std::uncaught_exceptions();
@@ -270,13 +270,13 @@ class transport {
     std::vector<int> all(static_cast<std::size_t>(size_));
     detail::mpi::check(MPI_Allgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, data_.get()), "MPI_Allgather", rank_);
     options_ = checked(options_);
-    if (const auto r = static_cast<int>(std::find(all.begin(), all.end(), refused) - all.begin()); r < size_)
+    if (const auto r = int(std::find(all.begin(), all.end(), refused) - all.begin()); r < size_)
       throw error{
           failure_from({.peer = r}, errc::peer_failed, rank_, {},
                        detail::core::text_of({"rank ", r, " was given a deadline that is not greater than 0"}))};
     const auto other = std::find(all.begin(), all.end(), 1 - all[0]);
     if (other == all.end()) return;
-    const int r = static_cast<int>(other - all.begin());
+    const int r = int(other - all.begin());
     throw error{failure_from({.peer = r}, errc::mismatch, rank_, {},
                              detail::core::text_of({"rank ", r, " was given checked ", *other, ", rank 0 ", all[0],
                                                     ": all ranks are checked, or none"}))};
@@ -299,7 +299,7 @@ class transport {
     const auto mpi_tag = (meaning * countable + number % countable) & largest_tag_;
     return tag_share_.tag(mpi_tag != 0 ? mpi_tag : countable);  // 0: failure notifications, where these share it
   }
-  int comm_rank_of(int peer) const { return carried_.on() ? carried_.ranks()[static_cast<std::size_t>(peer)] : peer; }
+  int comm_rank_of(int peer) const { return carried_.on() ? carried_.ranks()[std::size_t(peer)] : peer; }
 
   /// Messages between two ranks arrive in order. So the first one that has arrived and matches no receive is a wrong
   /// one, or the one after all that this rank awaits. The peer sends the latter after all the awaited ones, so the
@@ -312,8 +312,8 @@ class transport {
     const bool is_ours = there != 0 && tag_share_.is_in(status.MPI_TAG) && status.MPI_TAG >> tag_share_.bits != 0;
     if (!is_ours) return void(p.suspicious = false);
     if (!std::exchange(p.suspicious, true)) p.checked = now;
-    const bool was_awaited = (status.MPI_TAG >> tag_share_.bits) % countable !=
-                             static_cast<int>(received_[static_cast<std::size_t>(s.peer)] % countable);
+    const bool was_awaited =
+        (status.MPI_TAG >> tag_share_.bits) % countable != int(received_[std::size_t(s.peer)] % countable);
     if (was_awaited || now - p.checked > std::min<std::chrono::nanoseconds>(longest_moment, s.timeout / 2))
       give_up(errc::mismatch, s, now - p.since, detail::transport::unexpected_message_text(s.peer));
   }
@@ -330,9 +330,9 @@ class transport {
     }
     using detail::transport::sign_of_life;
     auto signs = failures_.signs();
-    signs[static_cast<std::size_t>(rank_)] = {sign_of_life::waiting, s.peer};
+    signs[std::size_t(rank_)] = {sign_of_life::waiting, s.peer};
     const auto stopped = liveness_.stopped();
-    if (stopped) signs[static_cast<std::size_t>(*stopped)].is = sign_of_life::stopped;
+    if (stopped) signs[std::size_t(*stopped)].is = sign_of_life::stopped;
     const int late = detail::transport::who_is_late(signs, s.peer);
     give_up(errc::timeout, s.with_peer(late), waited,
             detail::transport::sentence_about_late(signs, late, s.peer, s.timeout));

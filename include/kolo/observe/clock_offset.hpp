@@ -25,14 +25,14 @@ namespace detail::observe {
 /// Returns a - b modulo 2^64, without overflow: clocks of two hosts may differ by any amount, and later subtractions
 /// make the value small again.
 constexpr std::int64_t time_between(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+  return std::int64_t(std::uint64_t(a) - std::uint64_t(b));
 }
 
 /// Returns the time for events in nanoseconds: of the transport's own clock (`now()`, in seconds) if it has one, else
 /// of the host's CLOCK_MONOTONIC.
 template <class T>
 std::int64_t trace_time(const T& transport) {
-  if constexpr (SelfClocked<T>) return static_cast<std::int64_t>(transport.now() * 1e9);
+  if constexpr (SelfClocked<T>) return std::int64_t(transport.now() * 1e9);
   else return std::chrono::duration_cast<std::chrono::nanoseconds>(backoff::clock::now().time_since_epoch()).count();
 }
 
@@ -80,7 +80,7 @@ clock_offset clock_offset_of(Transport auto& transport, int questions = 16) {
   const auto asks = [&](const node_clock& r) { return r.local == 0 && r.node != first_node; };
   if (asks(mine)) mine.found = detail::observe::offset_from_first(transport, questions);
   for (int r = 1; transport.rank() == 0 && r < transport.size(); ++r)
-    if (asks(all[static_cast<std::size_t>(r)])) detail::observe::answer(transport, r, questions);
+    if (asks(all[std::size_t(r)])) detail::observe::answer(transport, r, questions);
   all = detail::transport::small_allgather(transport, mine, detail::observe::clock_alignment);
   for (const node_clock& r : all)
     if (r.node == place.node_rank && asks(r)) return r.found;

@@ -33,10 +33,10 @@ namespace detail::observe {
 /// The counters of one rank.
 class ledger {
  public:
-  explicit ledger(int size) : with_(static_cast<std::size_t>(size)) {}
+  explicit ledger(int size) : with_(std::size_t(size)) {}
 
   /// Traffic with `peer` since construction, or since the last `forget`.
-  const traffic& with(int peer) const { return with_[static_cast<std::size_t>(peer)]; }
+  const traffic& with(int peer) const { return with_[std::size_t(peer)]; }
   traffic total() const {
     traffic all;
     for (const traffic& t : with_) all += t;
@@ -46,10 +46,10 @@ class ledger {
 
  protected:
   void count_sent(int peer, std::size_t bytes) {
-    with_[static_cast<std::size_t>(peer)] += {.messages_sent = 1, .bytes_sent = bytes};
+    with_[std::size_t(peer)] += {.messages_sent = 1, .bytes_sent = bytes};
   }
   void count_received(int peer, std::size_t bytes) {
-    with_[static_cast<std::size_t>(peer)] += {.messages_received = 1, .bytes_received = bytes};
+    with_[std::size_t(peer)] += {.messages_received = 1, .bytes_received = bytes};
   }
 
  private:

@@ -33,10 +33,10 @@ class flight_writer {
   flight_writer(Sink& sink, std::int64_t now) : sink_{sink}, now_{now} {}
 
   void all(const recorder_list& ranks, int self, auto is_gone) {
-    say("kolo: the last operations of ", number(ranks.size()), " ranks, as rank ",
-        number(static_cast<std::uint64_t>(self)), " sees them\n");
+    say("kolo: the last operations of ", number(ranks.size()), " ranks, as rank ", number(std::uint64_t(self)),
+        " sees them\n");
     for (std::size_t r = 0; r < ranks.size(); ++r) {
-      say("rank ", number(r), is_gone(static_cast<int>(r)) ? ", which has gone, " : " ");
+      say("rank ", number(r), is_gone(int(r)) ? ", which has gone, " : " ");
       if (ranks[r]) rank(*ranks[r]);
       else say("cannot be seen from here\n");
     }
@@ -60,9 +60,9 @@ class flight_writer {
   void progress(const transport::flight_entry& n) {
     say(name(n.summary.what()), " #", number(n.sequence));
     if (n.has_ended || !n.waits()) return;
-    if (n.round >= 0) say(", round ", number(static_cast<std::uint64_t>(n.round)));
+    if (n.round >= 0) say(", round ", number(std::uint64_t(n.round)));
     say(", waiting");
-    if (n.peer >= 0) say(" for rank ", number(static_cast<std::uint64_t>(n.peer)));
+    if (n.peer >= 0) say(" for rank ", number(std::uint64_t(n.peer)));
     if (n.waits_since > 0) say(" for "), seconds((n.failed > 0 ? n.failed : now_) - n.waits_since);
   }
 
@@ -71,12 +71,12 @@ class flight_writer {
   std::string_view number(std::uint64_t n) {
     auto& text = digits_[which_++ % 4];
     std::size_t at = sizeof text;
-    do text[--at] = static_cast<char>('0' + n % 10);
+    do text[--at] = char('0' + n % 10);
     while ((n /= 10) > 0);
     return {text + at, sizeof text - at};
   }
   void seconds(std::int64_t ns) {
-    const auto ms = static_cast<std::uint64_t>(ns > 0 ? ns / 1'000'000 : 0);
+    const auto ms = std::uint64_t(ns > 0 ? ns / 1'000'000 : 0);
     say(number(ms / 1000), ".", number(1000 + ms % 1000).substr(1), " s");
   }
 
@@ -89,9 +89,9 @@ class flight_writer {
   }
   void line(const transport::flight_entry& n) {
     say("  #", number(n.sequence), " ", name(n.summary.what()));
-    if (n.with >= 0) say(" with rank ", number(static_cast<std::uint64_t>(n.with)));
+    if (n.with >= 0) say(" with rank ", number(std::uint64_t(n.with)));
     if (n.summary.what() != kind::barrier) say(", ", number(n.summary.bytes()), " bytes");
-    say(", ", number(static_cast<std::uint64_t>(n.summary.rounds())), n.summary.rounds() == 1 ? " round" : " rounds");
+    say(", ", number(std::uint64_t(n.summary.rounds())), n.summary.rounds() == 1 ? " round" : " rounds");
     if (n.begun > 0) say(", begun "), seconds(now_ - n.begun), say(" ago");
     if (n.begun > 0 && n.has_ended && n.ended >= n.begun) say(", took "), seconds(n.ended - n.begun);
     say(n.has_ended ? "\n" : ", has not ended\n");
@@ -121,7 +121,7 @@ inline void dump_at_signal(int) {
       const auto n = ::write(2, room + done, length - done);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
-      done += static_cast<std::size_t>(n);
+      done += std::size_t(n);
     }
     length = 0;
   };

@@ -49,7 +49,7 @@ class fault_injector : public engine_observer {
     steps_ = 0;
     cut_ = pending_ = false;
     is_armed_ = p.what != fault_kind::none && p.rank == rank;
-    random_ = p.seed == 0 ? 0 : p.seed * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(rank) + 1;
+    random_ = p.seed == 0 ? 0 : p.seed * 0x9e3779b97f4a7c15u + std::uint64_t(rank) + 1;
   }
 
  protected:
@@ -74,7 +74,7 @@ class fault_injector : public engine_observer {
   int draw() {
     if (random_ == 0) return 0;
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
-    return static_cast<int>(random_ >> 32 & 7);
+    return int(random_ >> 32 & 7);
   }
   /// For a poll that finds a piece: whether to hide it, which counts `times` down.
   bool overlooks(int& times) {
@@ -122,8 +122,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
-  explicit faulty(Args&&... args)
-      : Base(std::forward<Args>(args)...), receipts_(static_cast<std::size_t>(Base::size())) {}
+  explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), receipts_(std::size_t(Base::size())) {}
 
   void relax(backoff& p, const wait_context& s) { detail::observe::relax_or_repoll<Base>(*this, must_repoll(), p, s); }
 
@@ -148,7 +147,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     std::uint64_t posted = 0, completed = 0;
     int times = 0;  ///< by how many polls the oldest receive in flight is late
   };
-  receipts& of(int peer) { return receipts_[static_cast<std::size_t>(peer)]; }
+  receipts& of(int peer) { return receipts_[std::size_t(peer)]; }
 
   std::vector<receipts> receipts_;
 };
@@ -161,7 +160,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
-  explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), times_(static_cast<std::size_t>(Base::size())) {}
+  explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), times_(std::size_t(Base::size())) {}
 
   void relax(backoff& p, const wait_context& s) { detail::observe::relax_or_repoll<Base>(*this, must_repoll(), p, s); }
 
@@ -213,7 +212,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   struct overlooking {
     int piece = 0, exchange = 0, board = 0;
   };
-  overlooking& of(int peer) { return times_[static_cast<std::size_t>(peer)]; }
+  overlooking& of(int peer) { return times_[std::size_t(peer)]; }
   received_slot unless_overlooked(const received_slot& a, int peer, int& times) {
     return !a.data || is_cut(peer) || overlooks(times) ? received_slot{} : a;
   }

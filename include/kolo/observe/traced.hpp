@@ -36,9 +36,7 @@ class trace_log {
  public:
   explicit trace_log(std::size_t events = 16 * 1024) : events_(std::max<std::size_t>(events, 1)) {}
 
-  std::size_t size() const {
-    return static_cast<std::size_t>(std::min<std::uint64_t>(count_ - first_, events_.size()));
-  }
+  std::size_t size() const { return std::size_t(std::min<std::uint64_t>(count_ - first_, events_.size())); }
   std::uint64_t forgotten() const { return count_ - first_ - size(); }
   const trace_event& operator[](std::size_t i) const { return events_[(count_ - size() + i) % events_.size()]; }
   void forget() { first_ = count_; }
@@ -166,7 +164,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
 
   template <class... Args>
     requires std::constructible_from<Base, Args...>
-  explicit traced(Args&&... args) : Base(std::forward<Args>(args)...), since_(static_cast<std::size_t>(Base::size())) {}
+  explicit traced(Args&&... args) : Base(std::forward<Args>(args)...), since_(std::size_t(Base::size())) {}
 
   void relax(backoff& p, const wait_context& s) {
     wait(
@@ -231,7 +229,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
   struct moments {
     std::int64_t out = no_time, in = no_time;  // no_time: not begun
   };
-  moments& of(int peer) { return since_[static_cast<std::size_t>(peer)]; }
+  moments& of(int peer) { return since_[std::size_t(peer)]; }
   void begin(std::int64_t& since) {
     if (since == no_time) since = now();
   }

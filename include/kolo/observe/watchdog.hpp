@@ -23,7 +23,7 @@ class stall_detector {
 
   /// Returns the report, mostly empty. The time of an operation counts from the first poll that finds it in flight.
   std::string poll(backoff::clock::time_point now) {
-    const transport::flight_entry n = ranks_[static_cast<std::size_t>(self_)]->last();
+    const transport::flight_entry n = ranks_[std::size_t(self_)]->last();
     if (n.sequence == 0 || n.has_ended || n.failed > 0) return {};
     if (n.sequence != last_.sequence || n.with != last_.with || n.summary.word() != last_.summary.word())
       last_ = n, since_ = now, has_reported_ = false;
@@ -37,8 +37,8 @@ class stall_detector {
     std::string text;
     const auto sink = [&](std::string_view part) { text += part; };
     flight_writer<decltype(sink)> writer{sink, os::processor_counter::time()};
-    writer.say("kolo: rank ", writer.number(static_cast<std::uint64_t>(self_)), " has been in ",
-               name(mine.summary.what()), " #", writer.number(mine.sequence), " for more than ");
+    writer.say("kolo: rank ", writer.number(std::uint64_t(self_)), " has been in ", name(mine.summary.what()), " #",
+               writer.number(mine.sequence), " for more than ");
     writer.seconds(longest_.count());
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (!ranks_[r]) continue;

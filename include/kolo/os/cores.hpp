@@ -17,7 +17,7 @@ namespace kolo::inline KOLO_ABI::detail::os {
 inline int usable_cores() {
   cpu_set_t set;
   const int mine = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  return mine > 1 ? mine : std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  return mine > 1 ? mine : std::max(1, int(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 /// The set of cores that some processes may use, all together.
@@ -40,7 +40,7 @@ class core_set {
 /// The size of the cache that a core has to itself (L2); 1 MiB if the system does not report it.
 inline std::size_t core_cache_bytes() {
 #ifdef _SC_LEVEL2_CACHE_SIZE
-  if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) return static_cast<std::size_t>(bytes);
+  if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) return std::size_t(bytes);
 #endif
   return std::size_t{1} << 20;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A file descriptor that closes itself, and the error thrown for a failed system call.
+// A file descriptor that closes itself, random bytes, and the error thrown for a failed system call.
 #pragma once
 
 #include <kolo/core/error.hpp>
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cstddef>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -19,6 +22,11 @@ inline bool is_exhausted(int code) {
 [[noreturn, gnu::cold, gnu::noinline]] inline void throw_errno(const char* what, int code = errno) {
   core::throw_error(is_exhausted(code) ? errc::out_of_resources : errc::system,
                     {what, ": ", std::generic_category().message(code)});
+}
+
+[[gnu::cold, gnu::noinline]] inline void fill_randomly(void* bytes, std::size_t n) {
+  if (::getrandom(bytes, n, 0) != static_cast<::ssize_t>(n))
+    throw error{errc::system, "the system has no random numbers"};
 }
 
 /// Moves the file to a number above standard input, output and error. -1, with `errno` set: no number is left.
@@ -50,5 +58,19 @@ class descriptor {
  private:
   int fd_ = -1;
 };
+
+/// A file, such as those of /proc, whose size is not known before it is read. Empty if it cannot be read.
+[[gnu::cold, gnu::noinline]] inline std::string contents_of(const std::string& path) {
+  const descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  std::string text;
+  char part[4096];
+  while (file) {
+    const ::ssize_t n = ::read(file.get(), part, sizeof part);
+    if (n > 0) text.append(part, std::size_t(n));
+    if (n == 0) return text;
+    if (n < 0 && errno != EINTR) break;
+  }
+  return {};
+}
 
 }  // namespace kolo::inline KOLO_ABI::detail::os

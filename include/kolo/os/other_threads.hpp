@@ -8,7 +8,6 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,15 +26,6 @@ struct other_threads {
   std::string name{};
 };
 
-/// The contents of `/proc/self/task/<id>/<file>`; empty if it does not exist any more.
-[[gnu::cold, gnu::noinline]] inline std::string read_of_task(const char* id, const char* file) {
-  char text[1024];
-  std::snprintf(text, sizeof text, "/proc/self/task/%s/%s", id, file);
-  const descriptor f{::open(text, O_RDONLY | O_CLOEXEC)};
-  const ssize_t length = f ? ::read(f.get(), text, sizeof text) : -1;
-  return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
-}
-
 /// A joined thread may still be exiting: the kernel sets a flag in the ninth field before the joining thread continues.
 [[gnu::cold, gnu::noinline]] inline bool is_ending(const std::string& stat) {
   constexpr unsigned exiting = 4;  // PF_EXITING
@@ -49,7 +39,7 @@ struct other_threads {
 [[gnu::cold, gnu::noinline]] inline std::string name_of_this_thread() {
   char path[64];
   const ssize_t length = ::readlink("/proc/thread-self", path, sizeof path);
-  const std::string_view link{path, length > 0 ? static_cast<std::size_t>(length) : 0};
+  const std::string_view link{path, length > 0 ? std::size_t(length) : 0};
   return length > 0 ? std::string{link.substr(link.rfind('/') + 1)} : core::text_of({::gettid()});
 }
 
@@ -59,9 +49,10 @@ struct other_threads {
   DIR* const tasks = ::opendir("/proc/self/task");
   if (!tasks) return found;
   while (const dirent* const task = ::readdir(tasks)) {
-    if (task->d_name[0] == '.' || task->d_name == own || is_ending(read_of_task(task->d_name, "stat"))) continue;
+    const auto directory = core::text_of({"/proc/self/task/", task->d_name, "/"});
+    if (task->d_name[0] == '.' || task->d_name == own || is_ending(contents_of(directory + "stat"))) continue;
     ++found.count;
-    found.name = read_of_task(task->d_name, "comm");
+    found.name = contents_of(directory + "comm");
     while (!found.name.empty() && found.name.back() == '\n') found.name.pop_back();
   }
   ::closedir(tasks);
@@ -83,7 +74,7 @@ struct other_threads {
   char file[4096];
   const auto link = core::text_of({"/proc/self/task/", ::gettid(), "/exe"});
   const ssize_t length = ::readlink(link.c_str(), file, sizeof file);
-  const std::string_view path{file, length > 0 ? static_cast<std::size_t>(length) : 0};
+  const std::string_view path{file, length > 0 ? std::size_t(length) : 0};
   return path.substr(path.rfind('/') + 1).starts_with("qemu-");
 }
 /// LLVM's OpenMP, which is Intel's, the thread sanitizer and qemu-user restart their threads in a child; these threads

@@ -2,7 +2,7 @@
 // Whether a process still exists. It is identified by its number and its start time, since numbers are reused.
 #pragma once
 
-#include <kolo/config.hpp>
+#include <kolo/os/descriptor.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -48,7 +48,7 @@ struct process_status {
   }
   std::snprintf(path, sizeof path, "/proc/%d/exe", pid);
   if (::readlink(path, &first, 1) < 0 && errno == ENOENT) status.state = 'Z';
-  status.threads = static_cast<std::int32_t>(threads.st_nlink) - 2;
+  status.threads = std::int32_t(threads.st_nlink) - 2;
   status.known = status.found = true;
   return status;
 }
@@ -58,28 +58,26 @@ struct process_status {
   process_status status;
   char text[1024];  // the name in parentheses, which may hold anything, is at most 64 bytes long
   std::snprintf(text, sizeof text, "/proc/%d/task/%d/stat", pid, pid);
-  const int fd = ::open(text, O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && (errno == EMFILE || errno == ENFILE)) return status_by_paths(pid);
+  const descriptor file{::open(text, O_RDONLY | O_CLOEXEC)};
+  if (!file && (errno == EMFILE || errno == ENFILE)) return status_by_paths(pid);
   ssize_t length = -1;
-  if (fd >= 0) {
-    do length = ::read(fd, text, sizeof text - 1);
+  if (file) {
+    do length = ::read(file.get(), text, sizeof text - 1);
     while (length < 0 && errno == EINTR);
   }
   if (length < 0) {  // without /proc everything is absent, so absence means nothing
     const bool absent = errno == ENOENT || errno == ESRCH;
-    if (fd >= 0) ::close(fd);
     status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
     return status;
   }
-  ::close(fd);
   text[length] = '\0';
   const char* rest = std::strrchr(text, ')');
   if (rest == nullptr || rest + 2 >= text + length) return status;
   status.state = rest[2];
   const char* field = rest + 1;  // in front of field 3
   for (int number = 3; number <= 22 && field != nullptr; ++number) {
-    if (number == 4) status.parent = static_cast<std::int32_t>(std::strtol(field, nullptr, 10));
-    if (number == 20) status.threads = static_cast<std::int32_t>(std::strtol(field, nullptr, 10));
+    if (number == 4) status.parent = std::int32_t(std::strtol(field, nullptr, 10));
+    if (number == 20) status.threads = std::int32_t(std::strtol(field, nullptr, 10));
     if (number == 22) status.start_time = std::strtoull(field, nullptr, 10);
     field = std::strchr(field + 1, ' ');
   }
@@ -102,6 +100,12 @@ inline bool is_alive(process_id process) noexcept {
   if (!status.found) return process.pid > 0 && (::kill(process.pid, 0) == 0 || errno != ESRCH);
   if ((status.state == 'Z' || status.state == 'X') && status.threads <= 1) return false;
   return process.start_time == 0 || status.start_time == 0 || status.start_time == process.start_time;
+}
+
+/// Identifies a namespace of this process, such as "/proc/self/ns/pid"; 0: it cannot be read.
+[[gnu::cold]] inline std::uint64_t namespace_number(const char* path) noexcept {
+  struct stat its {};
+  return ::stat(path, &its) == 0 ? its.st_ino : 0;
 }
 
 /// Whether a signal or a debugger has stopped it. False if that cannot be determined.

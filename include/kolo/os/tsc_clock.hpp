@@ -51,7 +51,7 @@ class clock_from {
   std::int64_t now() {
     const std::uint64_t since = Counter::count() - counted_;
     if (since < trusted_) [[likely]]
-      return set_to_ + static_cast<std::int64_t>((since * rate_) >> 32);
+      return set_to_ + std::int64_t((since * rate_) >> 32);
     return set();
   }
 
@@ -68,8 +68,7 @@ class clock_from {
     const auto count = Counter::count(), measured = count - counted_;
     if (!usable || count - before > at_once || (counted_ != 0 && measured < first)) return time;
     if (counted_ != 0) {
-      rate_ = static_cast<std::uint64_t>(static_cast<double>(time - set_to_) / static_cast<double>(measured) *
-                                         4294967296.0);
+      rate_ = std::uint64_t(double(time - set_to_) / double(measured) * 4294967296.0);
       trusted_ = rate_ >> 33 == 0 ? std::min(2 * measured, longest) : 0;
     }
     counted_ = count;

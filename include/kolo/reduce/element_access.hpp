@@ -36,8 +36,7 @@ void store(std::byte* to, std::size_t i, const T& x) {
 template <class To, class From>
 constexpr auto to(const From& x) {
   if constexpr (std::is_void_v<To>) return x;
-  else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>)
-    return static_cast<To>(static_cast<float>(x));
+  else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>) return static_cast<To>(float(x));
   else return static_cast<To>(x);
 }
 
@@ -67,7 +66,7 @@ two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
     return {load<T>(from, 2 * first + j), load<T>(from, 2 * first + j + unzipped::pairs)};
   } else if constexpr (HalfPrecision<T>) {
     const auto both = load<std::uint32_t>(from, first + j);
-    const auto low = static_cast<std::uint16_t>(both), high = static_cast<std::uint16_t>(both >> 16);
+    const auto low = std::uint16_t(both), high = std::uint16_t(both >> 16);
     return {load<T>(reinterpret_cast<const std::byte*>(&low), 0),
             load<T>(reinterpret_cast<const std::byte*>(&high), 0)};
   } else {

@@ -45,33 +45,15 @@ enum class reduction : std::uint8_t {
 constexpr std::string_view name(reduction op) {
   constexpr std::string_view names[] = {"sum",    "product", "min",         "max",        "average",    "bit_and",
                                         "bit_or", "bit_xor", "logical_and", "logical_or", "logical_xor"};
-  const auto i = static_cast<std::size_t>(op);
+  const auto i = std::size_t(op);
   return i < std::size(names) ? names[i] : "unknown";
 }
 
 namespace detail::reduce {
 
-struct logical_and_t {
-  template <std::integral T>
-  constexpr T operator()(T a, T b) const {
-    return static_cast<T>(a != 0 && b != 0);
-  }
-};
-struct logical_or_t {
-  template <std::integral T>
-  constexpr T operator()(T a, T b) const {
-    return static_cast<T>(a != 0 || b != 0);
-  }
-};
-struct logical_xor_t {
-  template <std::integral T>
-  constexpr T operator()(T a, T b) const {
-    return static_cast<T>((a != 0) != (b != 0));
-  }
-};
-inline constexpr logical_and_t logical_and{};
-inline constexpr logical_or_t logical_or{};
-inline constexpr logical_xor_t logical_xor{};
+inline constexpr auto logical_and = []<std::integral T>(T a, T b) { return static_cast<T>(a != 0 && b != 0); };
+inline constexpr auto logical_or = []<std::integral T>(T a, T b) { return static_cast<T>(a != 0 || b != 0); };
+inline constexpr auto logical_xor = []<std::integral T>(T a, T b) { return static_cast<T>((a != 0) != (b != 0)); };
 
 /// Returns a kernel without `combine` if the operator is not defined on T.
 template <class T, class Op>

@@ -18,7 +18,7 @@ namespace detail::reduce {
 /// Adjacent elements that share a scale, in memory format.
 template <class T, int N>
 struct group {
-  T x[static_cast<std::size_t>(N)];
+  T x[std::size_t(N)];
 };
 
 /// Applies op to two groups, element by element.
@@ -47,7 +47,7 @@ struct of_groups {
 /// `greatest_code`: the code of a group's element of largest magnitude. `code_of`: the nearest code; |x| <=
 /// greatest_code.
 template <class Code>
-inline constexpr float greatest_code = static_cast<float>(Code::greatest());
+inline constexpr float greatest_code = float(Code::greatest());
 template <>
 inline constexpr float greatest_code<std::int8_t> = 127;
 template <class Code>
@@ -56,7 +56,7 @@ constexpr Code code_of(float x) {
 }
 template <>
 constexpr std::int8_t code_of<std::int8_t>(float x) {
-  return static_cast<std::int8_t>(__builtin_bit_cast(std::uint32_t, x + 0x1.8p23F));  // low bits: x, ties to even
+  return std::int8_t(__builtin_bit_cast(std::uint32_t, x + 0x1.8p23F));  // low bits: x, ties to even
 }
 
 }  // namespace detail::reduce
@@ -84,7 +84,7 @@ struct scaled {
       most = size > most ? size : most;
     }
     constexpr float greatest = detail::reduce::greatest_code<Code>;
-    const float s = static_cast<float>(bfloat16{__builtin_bit_cast(float, most) / greatest});
+    const float s = float(bfloat16{__builtin_bit_cast(float, most) / greatest});
     const bool is_zero = s < 0x1p-126F;
     scale = bfloat16{is_zero ? 0.0F : s};
     const float per_scale = is_zero ? 0.0F : 1 / s;
@@ -93,11 +93,11 @@ struct scaled {
   constexpr explicit operator elements() const {
     elements e;
     const float s = scale;
-    for (int i = 0; i < N; ++i) e.x[i] = static_cast<float>(codes[i]) * s;
+    for (int i = 0; i < N; ++i) e.x[i] = float(codes[i]) * s;
     return e;
   }
 
-  Code codes[static_cast<std::size_t>(N)];
+  Code codes[std::size_t(N)];
   bfloat16 scale;
 };
 

@@ -29,7 +29,7 @@ template <class Op>
 inline constexpr bool is_commutative = true;
 template <class Op>
   requires requires { Op::commutative; }
-inline constexpr bool is_commutative<Op> = static_cast<bool>(Op::commutative);
+inline constexpr bool is_commutative<Op> = bool(Op::commutative);
 
 namespace detail::reduce {
 
@@ -37,7 +37,7 @@ template <class Op>
 inline constexpr bool declares_exact = false;
 template <class Op>
   requires requires { Op::exact; }
-inline constexpr bool declares_exact<Op> = static_cast<bool>(Op::exact);
+inline constexpr bool declares_exact<Op> = bool(Op::exact);
 
 }  // namespace detail::reduce
 
@@ -46,7 +46,7 @@ template <class Op, class T>
 inline constexpr bool is_exact = detail::reduce::declares_exact<Op>;
 template <class Op, class T>
   requires requires { Op::template exact_on<T>; }
-inline constexpr bool is_exact<Op, T> = static_cast<bool>(Op::template exact_on<T>);
+inline constexpr bool is_exact<Op, T> = bool(Op::template exact_on<T>);
 
 /// The operator defines an identity: op(identity, x) is x.
 template <class Op, class T>
@@ -70,14 +70,14 @@ template <class Op>
 inline constexpr bool divides = false;
 template <class Op>
   requires requires { Op::divides; }
-inline constexpr bool divides<Op> = static_cast<bool>(Op::divides);
+inline constexpr bool divides<Op> = bool(Op::divides);
 
 /// Whether `finish` is applied on one rank, too: `Op::finishes_alone` if declared, else unless it divides (by 1).
 template <class Op>
 inline constexpr bool finishes_alone = !divides<Op>;
 template <class Op>
   requires requires { Op::finishes_alone; }
-inline constexpr bool finishes_alone<Op> = static_cast<bool>(Op::finishes_alone);
+inline constexpr bool finishes_alone<Op> = bool(Op::finishes_alone);
 
 /// Whether the operator, or the one that it wraps, has a `finish` that is not a template: it must then fit every
 /// element.

@@ -90,15 +90,14 @@ struct tuning {
   constexpr double native_seconds(int ranks, kind collective, std::size_t bytes) const {
     const native_row* const r = nearest(native, ranks, [](const native_row&) { return true; });
     if (!r) return 0;
-    const auto& seconds = r->seconds[static_cast<std::size_t>(collective)];
+    const auto& seconds = r->seconds[std::size_t(collective)];
     for (const double s : seconds)
       if (s <= 0) return 0;
-    if (bytes >= native_sizes.back())
-      return seconds.back() * (static_cast<double>(bytes) / static_cast<double>(native_sizes.back()));
+    if (bytes >= native_sizes.back()) return seconds.back() * (double(bytes) / double(native_sizes.back()));
     std::size_t i = 0;
     while (bytes > native_sizes[i + 1]) ++i;
     const auto from = native_sizes[i], to = native_sizes[i + 1];
-    const double part = bytes <= from ? 0 : static_cast<double>(bytes - from) / static_cast<double>(to - from);
+    const double part = bytes <= from ? 0 : double(bytes - from) / double(to - from);
     return seconds[i] + part * (seconds[i + 1] - seconds[i]);
   }
   /// The row that `seconds` uses: of this pattern, else of `pattern::rounds`; null in an empty table.
@@ -132,7 +131,7 @@ struct tuning {
   static constexpr const typename Rows::value_type* nearest(const Rows& all, int ranks, Fits fits) {
     const typename Rows::value_type* found = nullptr;
     const auto distance = [ranks](const auto& r) {
-      return r.ranks > ranks ? static_cast<double>(r.ranks) / ranks : static_cast<double>(ranks) / r.ranks;
+      return r.ranks > ranks ? double(r.ranks) / ranks : double(ranks) / r.ranks;
     };
     for (const auto& r : all)
       if (r.ranks > 0 && fits(r) && (!found || distance(r) < distance(*found))) found = &r;
@@ -140,7 +139,7 @@ struct tuning {
   }
   /// log2(bytes / least), linear between powers of two.
   static constexpr double octaves(std::size_t bytes, std::size_t least) {
-    double x = static_cast<double>(bytes) / static_cast<double>(least), whole = 0;
+    double x = double(bytes) / double(least), whole = 0;
     for (; x > 2; x /= 2) whole += 1;
     return whole + x - 1;
   }

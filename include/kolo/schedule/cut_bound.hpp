@@ -49,7 +49,7 @@ class flows {
   }
   /// After `to`: the ranks on the source's side of a minimum cut, and the capacity of the graph's arcs that leave it.
   int ranks_in_cut() const {
-    return static_cast<int>(std::count_if(level_.begin(), level_.begin() + ranks_, [](int l) { return l >= 0; }));
+    return int(std::count_if(level_.begin(), level_.begin() + ranks_, [](int l) { return l >= 0; }));
   }
   double out_of_cut() const {
     double all = 0;
@@ -64,7 +64,7 @@ class flows {
     int to;
     double capacity, left;
   };
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t at(int i) { return std::size_t(i); }
   bool has_room(std::size_t a) const { return arcs_[a].left > 1e-12 * scale_; }
 
   void add(int from, int to, double capacity) {
@@ -147,7 +147,7 @@ double longest_latency(const Graph& g, int root) {
     for (int b = 0; b < g.ranks(); ++b) {
       if (a == b || (root >= 0 && a != root)) continue;
       double one = 0;
-      for (const int e : all.path(a, b)) one += g.edges()[static_cast<std::size_t>(e)].times.latency;
+      for (const int e : all.path(a, b)) one += g.edges()[std::size_t(e)].times.latency;
       most = std::max(most, one);
     }
   return most;
@@ -171,7 +171,7 @@ template <class Graph>
 double cut_bound(kind k, const Graph& g, std::size_t bytes, int root = 0) {
   namespace impl = detail::schedule;
   const int p = g.ranks();
-  const auto n = static_cast<double>(bytes);
+  const auto n = double(bytes);
   if (p == 1) return 0;
   switch (k) {
     case kind::allgather: return std::max(n / p / impl::rate_of_allgather(g), impl::longest_latency(g, -1));

@@ -30,7 +30,7 @@ struct dissemination::barrier {
     return k;
   }
   constexpr step at(int r, int p, int k) const {
-    const int d = static_cast<int>(known(k));
+    const int d = int(known(k));
     step now;
     for (int away = d, i = 1; i < shape.radix && away < p; ++i, away += d)
       now += {.to = mod(r + away, p), .send = {0, 1}, .from = mod(r - away, p), .receive = {0, 1}};

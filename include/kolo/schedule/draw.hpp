@@ -109,7 +109,7 @@ class picture {
     for (std::size_t i = 0; i < blocks.size();) {
       std::size_t end = i + 1;
       while (end < blocks.size() && blocks[end] == blocks[end - 1] + 1) ++end;
-      out_.put("M", at_.x(r, blocks[i]) + 1, " ", y, "h", at_.cell * static_cast<int>(end - i) - 3);
+      out_.put("M", at_.x(r, blocks[i]) + 1, " ", y, "h", at_.cell * int(end - i) - 3);
       i = end;
     }
   }

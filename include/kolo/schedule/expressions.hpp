@@ -14,8 +14,7 @@ namespace kolo::inline KOLO_ABI::detail::schedule {
 template <class T>
 class row {
  public:
-  constexpr explicit row(std::ptrdiff_t n = 0, T value = {})
-      : data_{new T[static_cast<std::size_t>(n)]}, size_{n}, room_{n} {
+  constexpr explicit row(std::ptrdiff_t n = 0, T value = {}) : data_{new T[std::size_t(n)]}, size_{n}, room_{n} {
     for (std::ptrdiff_t i = 0; i < n; ++i) data_[i] = value;
   }
   row(const row&) = delete;
@@ -34,7 +33,7 @@ class row {
  private:
   constexpr void grow() {
     room_ = 2 * room_ + 16;
-    T* const larger = new T[static_cast<std::size_t>(room_)];
+    T* const larger = new T[std::size_t(room_)];
     for (std::ptrdiff_t i = 0; i < size_; ++i) larger[i] = data_[i];
     delete[] data_;
     data_ = larger;
@@ -57,14 +56,14 @@ class expressions {
   constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
     for (int r = 0; r < p; ++r) {
       for (int w = 0; w < words_; ++w) bits_.push_back(r / 64 == w ? std::uint64_t{1} << r % 64 : 0);
-      const std::uint64_t leaf = stir(static_cast<std::uint64_t>(r) + 1);
+      const std::uint64_t leaf = stir(std::uint64_t(r) + 1);
       trees_.push_back({leaf, leaf, r, r, -1, -1});
     }
   }
 
   /// Begins a pass. `finishes`: the operator finishes in it.
   constexpr void begin_pass(bool finishes) {
-    pass_ = static_cast<int>(trees_.size());
+    pass_ = int(trees_.size());
     finishes_ = finishes;
   }
 
@@ -80,7 +79,7 @@ class expressions {
     const std::uint64_t left = a < pass_ ? stir(x.passes + 1) : x.passes, right = stir(y.passes + 1);
     trees_.push_back({both(x.hash, y.hash), both(left, right) + (finishes_ ? 1 : 0),
                       x.first < y.first ? x.first : y.first, x.last > y.last ? x.last : y.last, a < pass_ ? a : ~a, b});
-    return static_cast<int>(trees_.size()) - 1;
+    return int(trees_.size()) - 1;
   }
   /// Whether it holds the contributions of ranks 0 ... n - 1.
   constexpr bool holds_first(int a, int n) const {

@@ -48,7 +48,7 @@ concept FamilyFor = requires {
 /// Calls f.operator()<K>() for each kind that a family may have a schedule for.
 constexpr void for_each_kind(auto f) {
   [&]<int... K>(std::integer_sequence<int, K...>) { (f.template operator()<kind{K}>(), ...); }
-  (std::make_integer_sequence<int, static_cast<int>(kind::barrier) + 1>{});
+  (std::make_integer_sequence<int, int(kind::barrier) + 1>{});
 }
 
 template <class A>

@@ -43,14 +43,14 @@ inline int put_title(markup& out, const erased_schedule& s, const replay& past, 
       std::count_if(past.movements().begin(), past.movements().end(), [](const auto& m) { return m.from != m.to; });
   out.put("<text class=\"name\" x=\"0\" y=\"18\">", markup::escaped(name), "</text>\n");
   out.put("<text x=\"0\" y=\"37\">", kolo::name(s.collective), ", ", s.size, " ranks</text>\n");
-  out.put("<text x=\"0\" y=\"54\">", s.rounds, s.rounds == 1 ? " round, " : " rounds, ", static_cast<int>(sent),
+  out.put("<text x=\"0\" y=\"54\">", s.rounds, s.rounds == 1 ? " round, " : " rounds, ", int(sent),
           sent == 1 ? " message" : " messages", found ? ", proven" : "", "</text>\n");
   if (!found) out.put("<text class=\"wrong\" x=\"0\" y=\"72\">", markup::escaped(found.message()), "</text>\n");
   return found ? 54 : 72;
 }
 /// An upper bound, in pixels.
 inline int width_of_title(const verdict& found, std::string_view name) {
-  return std::max(12 * static_cast<int>(name.size()), found ? 0 : 8 * static_cast<int>(found.message().size()));
+  return std::max(12 * int(name.size()), found ? 0 : 8 * int(found.message().size()));
 }
 
 /// The default title of a picture: the schedule's type, without the library's namespaces and without the collective at

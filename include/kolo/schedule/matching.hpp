@@ -57,7 +57,7 @@ class matching {
       // Each rank sends to its next rank first: if all began with the same rank, the others would wait.
       const auto distance = [&](const scheduled_message& d) { return (d.to - d.from + what_.ranks) % what_.ranks; };
       std::stable_sort(
-          all_.begin() + static_cast<std::ptrdiff_t>(before), all_.end(),
+          all_.begin() + std::ptrdiff_t(before), all_.end(),
           [&](const scheduled_message& a, const scheduled_message& b) { return distance(a) < distance(b); });
       for (std::size_t i = before; i < all_.size(); ++i)
         for (int b = all_[i].first; b < all_[i].first + all_[i].count; ++b) set(has_, all_[i].to, b), --missing_;
@@ -67,7 +67,7 @@ class matching {
 
  private:
   using bits = std::vector<std::uint64_t>;
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t at(int i) { return std::size_t(i); }
   std::size_t word(int rank, int block) const { return at(rank) * words_ + at(block) / 64; }
   void set(bits& of, int rank, int block) const { of[word(rank, block)] |= std::uint64_t{1} << (block % 64); }
   bool fits(const joined_pair& p) const {
@@ -107,7 +107,7 @@ class matching {
     for (std::size_t i = 0; i < has_.size(); ++i) wanted_[i] = ~has_[i];
     sends_.assign(at(what_.ranks), 0);
     receives_.assign(at(what_.ranks), 0);
-    begin_ = static_cast<int>(random() % at(what_.ranks));
+    begin_ = int(random() % at(what_.ranks));
     const std::size_t before = all_.size();
     brings_news_only_ = what_.enters_once;
     try_all(round, true);
@@ -173,11 +173,11 @@ class matching {
   int rarest_block(const joined_pair& p) {
     int best = -1, least = 0;
     const std::size_t begin = random() % words_;
-    const int turned = static_cast<int>(random() % 64);
+    const int turned = int(random() % 64);
     for (std::size_t k = 0; k < words_; ++k) {
       const std::size_t w = (begin + k) % words_;
       for (std::uint64_t b = std::rotr(possible(p, w), turned); b != 0; b &= b - 1) {
-        const int block = static_cast<int>(w * 64) + (std::countr_zero(b) + turned) % 64;
+        const int block = int(w * 64) + (std::countr_zero(b) + turned) % 64;
         const int here = 2 * holders_[at(block)] + (continues(p.to, block) ? 0 : 1);
         if (best < 0 || here < least) best = block, least = here;
       }

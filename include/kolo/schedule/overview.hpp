@@ -46,8 +46,8 @@ class overview {
   struct square {
     int rows, columns;
     std::vector<int> level{};
-    square(int r, int c) : rows{r}, columns{c}, level(static_cast<std::size_t>(r * c)) {}
-    int& at(int row, int column) { return level[static_cast<std::size_t>(row * columns + column)]; }
+    square(int r, int c) : rows{r}, columns{c}, level(std::size_t(r * c)) {}
+    int& at(int row, int column) { return level[std::size_t(row * columns + column)]; }
   };
   static int level_of(int n, int most) { return n <= 0 ? 0 : std::max(1, (5 * n + most / 2) / std::max(1, most)); }
 
@@ -62,7 +62,7 @@ class overview {
     for (const movement& m : past_.movements()) {
       if (m.round != k || m.from == m.to) continue;
       ++messages;
-      most = std::max(most, sent.at(m.from, m.to) += std::max<int>(1, static_cast<int>(m.sent.size())));
+      most = std::max(most, sent.at(m.from, m.to) += std::max<int>(1, int(m.sent.size())));
     }
     for (int& n : sent.level) n = level_of(n, most);
     fill(k, held);

@@ -37,7 +37,7 @@ class replay {
   explicit replay(const erased_schedule& s)
       : s_{s},
         blocks_{s.blocks * block_sets(s.collective) + s.scratch},
-        held_(static_cast<std::size_t>(s.rounds + 1) * static_cast<std::size_t>(s.size * blocks_)) {
+        held_(std::size_t(s.rounds + 1) * std::size_t(s.size * blocks_)) {
     for (int r = 0; r < s.size; ++r)
       for (int b = 0; b < s.blocks; ++b)
         if (held_before(s.collective, r, b, s.blocks, s.size, s.root))
@@ -54,8 +54,7 @@ class replay {
 
  private:
   std::size_t index(int moment, int r, int b) const {
-    return static_cast<std::size_t>(moment * s_.size + r) * static_cast<std::size_t>(blocks_) +
-           static_cast<std::size_t>(b);
+    return std::size_t(moment * s_.size + r) * std::size_t(blocks_) + std::size_t(b);
   }
   holding& cell(int moment, int r, int b) { return held_[index(moment, r, b)]; }
   int source(int r, int b) const {

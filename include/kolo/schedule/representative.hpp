@@ -27,7 +27,7 @@ class representative {
   explicit representative(const erased_schedule& s)
       : s_{s},
         p_{s.size},
-        held_(static_cast<std::size_t>(s.blocks)),
+        held_(std::size_t(s.blocks)),
         next_(held_.size()),
         sent_(held_.size(), -1),
         written_(held_.size(), -1) {
@@ -68,7 +68,7 @@ class representative {
   }
   bool give_up() { return is_decided_ = false; }
 
-  static std::size_t index(int b) { return static_cast<std::size_t>(b); }
+  static std::size_t index(int b) { return std::size_t(b); }
   bool exists(int b) const { return b >= 0 && b < s_.blocks; }
   int at(const block_range& range, int i, int peer) const { return block_at(range, i, peer, s_.blocks, 1); }
   value moved(value v, int by) const { return {v.tree, v.tree < 0 ? 0 : mod(v.moved + by, p_)}; }
@@ -97,8 +97,7 @@ class representative {
         if (!is_same(r)) return false;
       return true;
     }
-    const int any = static_cast<int>((static_cast<std::uint64_t>(round_) * 0x9e3779b97f4a7c15u >> 33) %
-                                     static_cast<std::uint64_t>(p_));
+    const int any = int((std::uint64_t(round_) * 0x9e3779b97f4a7c15u >> 33) % std::uint64_t(p_));
     for (const int r : std::array{1, p_ / 2, p_ - 1, any})
       if (!is_same(r)) return false;
     return true;
@@ -181,7 +180,7 @@ class representative {
     const std::int64_t leaves = trees_[index(mine.tree)].leaves + trees_[index(theirs.tree)].leaves;
     if (!is_heard() && leaves > p_) return fail(fault::counted_twice, b);
     if (!is_heard() && round_ >= s_.reduce_rounds) return fail(fault::combined_late, b);
-    next = {static_cast<int>(trees_.size()), 0};
+    next = {int(trees_.size()), 0};
     trees_.push_back({mine, theirs, leaves});
     return true;
   }

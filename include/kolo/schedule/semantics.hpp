@@ -46,7 +46,7 @@ constexpr bool has_parts(kind k) {
 
 /// The elements of all parts together. `count`: of one part, but in a reduce_scatter of all parts.
 constexpr std::size_t in_all(kind k, std::size_t count, int size) {
-  return has_parts(k) && k != kind::reduce_scatter ? count * static_cast<std::size_t>(size) : count;
+  return has_parts(k) && k != kind::reduce_scatter ? count * std::size_t(size) : count;
 }
 
 /// The rank that block b of `blocks` belongs to.

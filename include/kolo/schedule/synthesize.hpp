@@ -25,7 +25,7 @@ inline constexpr std::size_t most_messages = 300'000;  ///< of every schedule th
 template <class Graph>
 class spread_over {
  public:
-  spread_over(const Graph& g, std::size_t block_bytes) : graph_{g}, bytes_{static_cast<double>(block_bytes)} {
+  spread_over(const Graph& g, std::size_t block_bytes) : graph_{g}, bytes_{double(block_bytes)} {
     const routes<Graph> all{g, block_bytes, true};
     for (int a = 0; a < g.ranks(); ++a)
       for (int b = 0; b < g.ranks(); ++b)
@@ -44,14 +44,14 @@ class spread_over {
   std::optional<std::vector<scheduled_message>> in_rounds_of(double round, const spreading& what) const {
     std::vector<int> capacity;
     for (std::size_t l = 0; l < graph_.edges().size(); ++l) {
-      const double one = seconds(static_cast<int>(l));
-      capacity.push_back(one * what.blocks <= round ? what.blocks : static_cast<int>(round / one * (1 + 1e-9)));
+      const double one = seconds(int(l));
+      capacity.push_back(one * what.blocks <= round ? what.blocks : int(round / one * (1 + 1e-9)));
     }
     return matching{what, pairs_, std::move(capacity)}.run();
   }
 
  private:
-  double seconds(int l) const { return bytes_ * graph_.edges()[static_cast<std::size_t>(l)].times.seconds_per_byte; }
+  double seconds(int l) const { return bytes_ * graph_.edges()[std::size_t(l)].times.seconds_per_byte; }
 
   const Graph& graph_;
   double bytes_;
@@ -66,14 +66,14 @@ std::optional<synthesized> synthesize_half(kind k, const Graph& g, std::size_t b
   const bool combines = k == kind::reduce || k == kind::reduce_scatter;
   const int p = g.ranks(), blocks = is_rooted ? chunks : p * chunks;
   const Graph turned = combines ? g.transposed() : g;
-  const spread_over<Graph> over{turned, std::max<std::size_t>(1, bytes / static_cast<std::size_t>(blocks))};
+  const spread_over<Graph> over{turned, std::max<std::size_t>(1, bytes / std::size_t(blocks))};
   std::optional<synthesized> best;
   double least = 0;
   std::vector<double> lengths = over.rounds();
   const int ways = lengths.size() > 1 ? 2 : 1;  // if all links are alike there are no clusters
   if (lengths.size() > 4) lengths.erase(lengths.begin() + 2, lengths.end() - 2);
   if (chunks == 1 && !lengths.empty()) lengths.push_back(2 * lengths.back());
-  for (std::size_t n = 0; n < lengths.size() * static_cast<std::size_t>(ways); ++n) {
+  for (std::size_t n = 0; n < lengths.size() * std::size_t(ways); ++n) {
     const spreading what{p, blocks, chunks, is_rooted ? root : -1, combines, n < lengths.size()};
     auto found = over.in_rounds_of(lengths[n % lengths.size()], what);
     if (!found) continue;
@@ -128,13 +128,13 @@ synthesized synthesize(kind k, const auto& g, std::size_t bytes, int root = 0) {
     return refuse("it makes an allreduce, a reduce_scatter, an allgather, a broadcast or a reduce");
   if (p < 2) return refuse("one rank has no peer");
   if (root < 0 || root >= p) return refuse("the root is no rank of the graph");
-  const std::size_t parts = is_rooted ? 1 : static_cast<std::size_t>(p);
+  const std::size_t parts = is_rooted ? 1 : std::size_t(p);
   std::optional<synthesized> best;
   double least = 0;
   int worse = 0;
   for (int chunks = 1; chunks <= 256; chunks *= 2) {
-    const std::size_t messages = static_cast<std::size_t>(p) * parts * static_cast<std::size_t>(chunks);
-    if (chunks > 1 && (messages > impl::most_messages || bytes / parts < static_cast<std::size_t>(chunks))) break;
+    const std::size_t messages = std::size_t(p) * parts * std::size_t(chunks);
+    if (chunks > 1 && (messages > impl::most_messages || bytes / parts < std::size_t(chunks))) break;
     auto s = impl::synthesize_of_chunks(k, g, bytes, chunks, root);
     if (!s) break;
     const double seconds = run(*s, p, bytes, g);

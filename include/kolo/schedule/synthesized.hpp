@@ -67,7 +67,7 @@ class table_steps {
   const schedule_table table;
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t at(int i) { return std::size_t(i); }
   [[noreturn]] static void wrong(const char* what) {
     throw std::invalid_argument(std::string{"kolo: a table of a schedule has "} + what);
   }

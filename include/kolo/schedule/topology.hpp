@@ -39,12 +39,12 @@ struct topology {
     if (is_given()) return sizes[node];
     if (ranks_per_node > 0)
       return ranks_per_node < p - node * ranks_per_node ? ranks_per_node : p - node * ranks_per_node;
-    return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).count);
+    return int(block(std::size_t(p), nodes(p), node).count);
   }
   /// The first rank of a node; p if there is no such node.
   constexpr int first(int node, int p) const {
     if (!is_given() && ranks_per_node > 0) return node * ranks_per_node < p ? node * ranks_per_node : p;
-    if (!is_given()) return static_cast<int>(block(static_cast<std::size_t>(p), nodes(p), node).first);
+    if (!is_given()) return int(block(std::size_t(p), nodes(p), node).first);
     int before = 0;
     for (int n = 0; n < node; ++n) before += sizes[n];
     return before;

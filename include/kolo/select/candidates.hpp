@@ -47,17 +47,19 @@ struct candidate {
 template <class S>
 inline constexpr S stateless{};
 
+template <const auto& Value>
+execute::schedule_ref schedule_on(int size) {
+  return execute::erase_schedule(Value, size);
+}
+template <const auto& Value, int Least>
+bool is_taken_from(int size) {
+  return size >= Least && supports(Value, size);
+}
 /// `Value`: the schedule, which has static storage. `Least`: the smallest number of ranks for which it is a candidate.
 template <const auto& Value, int Least = 1>
 constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragged = true) {
   using S = std::remove_cvref_t<decltype(Value)>;
-  return {name,
-          [](int size) { return execute::erase_schedule(Value, size); },
-          [](int size) { return size >= Least && supports(Value, size); },
-          {},
-          is_ordered<S>(),
-          is_relative<S>(),
-          takes_ragged,
+  return {name, &schedule_on<Value>, &is_taken_from<Value, Least>, {}, is_ordered<S>(), is_relative<S>(), takes_ragged,
           tree};
 }
 

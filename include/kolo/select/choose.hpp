@@ -95,12 +95,10 @@ inline std::string in_microseconds(double seconds) {
 
 /// Four size classes per power of two. The smallest length of a class represents all its lengths.
 constexpr unsigned size_class(std::size_t bytes) {
-  const auto width = static_cast<unsigned>(std::bit_width(bytes));
-  return width < 3 ? static_cast<unsigned>(bytes) : width * 4 + static_cast<unsigned>(bytes >> (width - 3) & 3);
+  const auto width = unsigned(std::bit_width(bytes));
+  return width < 3 ? unsigned(bytes) : width * 4 + unsigned(bytes >> (width - 3) & 3);
 }
-constexpr std::size_t least_of_class(unsigned c) {
-  return c < 12 ? c : static_cast<std::size_t>(4 + c % 4) << (c / 4 - 3);
-}
+constexpr std::size_t least_of_class(unsigned c) { return c < 12 ? c : std::size_t(4 + c % 4) << (c / 4 - 3); }
 
 template <Transport T>
 const tuning& fixed_table(const execute::engine<T>& e) {
@@ -161,8 +159,8 @@ template <Transport T>
 
 /// What the choice depends on besides the sizes. (Odd; the key of a named schedule is even.)
 constexpr unsigned flags_of(const execute::choice& c) {
-  return static_cast<unsigned>(c.collective) << 8 | unsigned{c.reduces_once} << 7 | unsigned{c.may_be_native} << 6 |
-         unsigned{c.commutes} << 5 | static_cast<unsigned>(c.allowed.is) << 3 | 1;
+  return unsigned(c.collective) << 8 | unsigned{c.reduces_once} << 7 | unsigned{c.may_be_native} << 6 |
+         unsigned{c.commutes} << 5 | unsigned(c.allowed.is) << 3 | 1;
 }
 
 /// Returns how a call with a vector of `bytes` on the wire runs. Cached; constant within a communicator.
@@ -189,10 +187,8 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
     return how.is_native;
   };
   execute::call_cache::small_key key{.what = flags_of(c)};
-  auto* small = execute::small_call_of(e, args, key);
+  auto* const small = execute::small_call_of(e, args, key);
   if (!small) return take(select_now());
-  if (small->key != key) [[unlikely]]
-    small = &e.resolved.small_beside(*small, key);
   if (small->key != key) [[unlikely]] {
     small->how = select_now();
     take(small->how);

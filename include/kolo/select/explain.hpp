@@ -105,8 +105,7 @@ inline explanation explain_choice(std::span<const candidate> all, const selectio
   if (choice != alone)
     e.reason = "of those that give the same bits as the fastest by the " + std::string{origin} +
                ", it has the least time by the table fitted in this run";
-  if (q.collective == kind::allreduce)
-    e.bound = table.noticed + static_cast<double>(q.bytes) * tuning::at(table.copied, q.bytes);
+  if (q.collective == kind::allreduce) e.bound = table.noticed + double(q.bytes) * tuning::at(table.copied, q.bytes);
   std::stable_sort(e.candidates.begin(), e.candidates.end(), [](const auto& a, const auto& b) {
     return a.is_admitted != b.is_admitted ? a.is_admitted : a.seconds < b.seconds;
   });

@@ -32,11 +32,11 @@ inline std::string nodes_in_order(const std::vector<int>& nodes, topology& found
   const bool are_equal =
       std::all_of(sizes.begin(), sizes.end() - 1, [&](int n) { return n == sizes[0]; }) && sizes.back() <= sizes[0];
   if (are_equal) return {};
-  if (sizes.size() > static_cast<std::size_t>(topology::most_nodes))
+  if (sizes.size() > std::size_t(topology::most_nodes))
     return "nodes with different numbers of ranks can be at most " + std::to_string(topology::most_nodes) + ", not " +
            std::to_string(sizes.size());
   found.ranks_per_node = 0;
-  for (std::size_t n = 0; n < sizes.size(); ++n) found.sizes[n] = static_cast<std::uint16_t>(sizes[n]);
+  for (std::size_t n = 0; n < sizes.size(); ++n) found.sizes[n] = std::uint16_t(sizes[n]);
   return {};
 }
 

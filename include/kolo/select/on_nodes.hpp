@@ -30,13 +30,11 @@ template <class Used = void>
 [[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes,
                                                                   const execute::schedule_ref& s, kind k,
                                                                   std::size_t bytes) {
-  const int size = static_cast<int>(nodes.size()), ranks_tried = std::min(size, 16);
-  const auto is_far = [&](int a, int b) {
-    return nodes[static_cast<std::size_t>(a)] != nodes[static_cast<std::size_t>(b)] ? 1u : 0u;
-  };
+  const int size = int(nodes.size()), ranks_tried = std::min(size, 16);
+  const auto is_far = [&](int a, int b) { return nodes[std::size_t(a)] != nodes[std::size_t(b)] ? 1u : 0u; };
   std::array<workload, 2> most{};
   for (int i = 0; i < ranks_tried; ++i) {
-    const int r = ranks_tried == 1 ? 0 : static_cast<int>(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
+    const int r = ranks_tried == 1 ? 0 : int(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
     std::array<workload, 2> one{};
     std::array<cost, 2> moved{};
     std::array<std::size_t, 2> heard{};
@@ -66,10 +64,10 @@ template <class Used = void>
       const auto larger = [](double& so_far, double x) { so_far = std::max(so_far, x); };
       larger(most[w].rounds, one[w].rounds);
       larger(most[w].duplex_rounds, one[w].duplex_rounds);
-      larger(most[w].messages, static_cast<double>(std::max(moved[w].messages, heard[w])));
-      larger(most[w].bytes, static_cast<double>(std::max(moved[w].sent, moved[w].received)));
-      larger(most[w].combined, static_cast<double>(moved[w].combined));
-      most[w].shared += static_cast<double>(moved[w].sent) / ranks_tried;
+      larger(most[w].messages, double(std::max(moved[w].messages, heard[w])));
+      larger(most[w].bytes, double(std::max(moved[w].sent, moved[w].received)));
+      larger(most[w].combined, double(moved[w].combined));
+      most[w].shared += double(moved[w].sent) / ranks_tried;
     }
   }
   constexpr int far_hop = 1 << 16;
@@ -116,7 +114,7 @@ struct node_schedules final : node_choice {
   explicit node_schedules(const std::vector<int>& of) : node_choice{of} {
     seconds = &predict;
     for (const int n : nodes)
-      most_local_ranks = std::max(most_local_ranks, static_cast<int>(std::count(nodes.begin(), nodes.end(), n)));
+      most_local_ranks = std::max(most_local_ranks, int(std::count(nodes.begin(), nodes.end(), n)));
     topology found;
     if (!nodes_in_order(nodes, found).empty()) return;
     fill<kind::allreduce>(allreduce, found);
@@ -129,16 +127,15 @@ struct node_schedules final : node_choice {
                         const tuning& far) {
     const auto l = workloads_on<Used>(on.nodes, s, k, bytes);
     return default_tuning::shared_memory.seconds(on.most_local_ranks, pattern::rounds, bytes, l[0]) +
-           far.seconds(static_cast<int>(on.nodes.size()), pattern::rounds, bytes, l[1]);
+           far.seconds(int(on.nodes.size()), pattern::rounds, bytes, l[1]);
   }
   template <kind K>
   void fill(std::array<two<K>, 2>& schedules, const topology& found) {
     auto& all = candidates[K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : 2];
     all.assign(std::begin(candidates_for<K, false>), std::end(candidates_for<K, false>));
     for (const int lanes : {0, 1}) {
-      auto& s = schedules[static_cast<std::size_t>(lanes)] =
-          schedule_of<K>(two_level<>{.nodes = found, .lanes = lanes});
-      const execute::schedule_ref ref = execute::erase_schedule(s, static_cast<int>(nodes.size()));
+      auto& s = schedules[std::size_t(lanes)] = schedule_of<K>(two_level<>{.nodes = found, .lanes = lanes});
+      const execute::schedule_ref ref = execute::erase_schedule(s, int(nodes.size()));
       all.push_back({.name = lanes == 0 ? "two_level" : "two_level on 1 lane",
                      .placed = ref,
                      .is_ordered = is_ordered<two<K>>()});

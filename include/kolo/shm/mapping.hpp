@@ -63,7 +63,7 @@ concept MapsWhenReferred = requires(const M& m, remote_ref r, std::size_t bytes)
   { m.window_of(r) } -> std::same_as<std::shared_ptr<std::byte>>;
 };
 
-inline std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+inline std::size_t page_size() noexcept { return std::size_t(::sysconf(_SC_PAGESIZE)); }
 
 /// `bytes` rounded up to whole pages, at least one; throws for more than any machine could address.
 inline std::size_t whole_pages(std::size_t bytes) {

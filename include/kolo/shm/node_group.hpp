@@ -3,11 +3,10 @@
 #pragma once
 
 #include <kolo/os/descriptor.hpp>
+#include <kolo/os/process.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
 #include <fcntl.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,11 +25,8 @@ struct host_mark {
 };
 
 inline host_mark this_host() {
-  const auto number_of = [](const char* name) -> std::uint64_t {
-    struct stat s {};
-    return ::stat(name, &s) == 0 ? s.st_ino : 0;
-  };
-  host_mark m{14695981039346656037u, number_of("/proc/self/ns/pid"), number_of("/proc/self/ns/net")};
+  host_mark m{14695981039346656037u, os::namespace_number("/proc/self/ns/pid"),
+              os::namespace_number("/proc/self/ns/net")};
   unsigned char id[36]{};
   const os::descriptor file{::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
   if (!file && os::is_exhausted(errno)) os::throw_errno("reading the host's identity");
@@ -64,29 +60,26 @@ class node_group {
     const auto own = outcome_of([&] {
       prepare();
       mine.host = this_host();
-      if (::getrandom(mine.secret, sizeof mine.secret, 0) != sizeof mine.secret)
-        throw error{errc::system, "the system has no random numbers"};
+      os::fill_randomly(mine.secret, sizeof mine.secret);
     });
     mine.has_failed = own.has_failed;
     const auto infos = transport::small_allgather(all, mine, operation_);
     if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed; }))
       throw_first(all, own);
     for (int r = 0; r < all.size(); ++r) {
-      const auto first = std::find_if(infos.begin(), infos.end(), [&](const member_info& c) {
-        return c.node == infos[static_cast<std::size_t>(r)].node;
-      });
-      if (first->host != infos[static_cast<std::size_t>(r)].host) refuse(r, static_cast<int>(first - infos.begin()));
+      const auto first = std::find_if(infos.begin(), infos.end(),
+                                      [&](const member_info& c) { return c.node == infos[std::size_t(r)].node; });
+      if (first->host != infos[std::size_t(r)].host) refuse(r, int(first - infos.begin()));
     }
     for (int r = 0; r < all.size(); ++r)
-      if (infos[static_cast<std::size_t>(r)].node == mine.node) members_.push_back(r);
-    number_ = static_cast<int>(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
+      if (infos[std::size_t(r)].node == mine.node) members_.push_back(r);
+    number_ = int(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
     name_ = "kolo/";
-    for (const unsigned char c : infos[static_cast<std::size_t>(members_[0])].secret)
-      name_ += {digit(c >> 4), digit(c & 15)};
+    for (const unsigned char c : infos[std::size_t(members_[0])].secret) name_ += {digit(c >> 4), digit(c & 15)};
   }
 
   int number() const { return number_; }
-  int size() const { return static_cast<int>(members_.size()); }
+  int size() const { return int(members_.size()); }
   const std::string& rendezvous_name() const { return name_; }
 
   /// Collective over `all`: throws the failure of the first rank that reports one, on all ranks; a timeout only if no
@@ -95,7 +88,7 @@ class node_group {
     const auto failed = transport::small_allgather(all, static_cast<unsigned char>(mine.has_failed), operation_);
     if (std::find(failed.begin(), failed.end(), 1) == failed.end()) return;
     int& peer = mine.what.peer;
-    peer = peer >= 0 && peer < size() ? members_[static_cast<std::size_t>(peer)] : -1;
+    peer = peer >= 0 && peer < size() ? members_[std::size_t(peer)] : -1;
     throw_first(all, mine);
   }
 
@@ -112,7 +105,7 @@ class node_group {
     auto outcomes = transport::small_allgather(all, mine, operation_);
     for (const bool also_late : {false, true})
       for (int r = 0; r < all.size(); ++r) {
-        auto& [has_failed, what] = outcomes[static_cast<std::size_t>(r)];
+        auto& [has_failed, what] = outcomes[std::size_t(r)];
         if (!has_failed || (what.code == errc::timeout && !also_late)) continue;
         what.rank = r;
         throw error{what};

@@ -22,7 +22,7 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 struct parts {
   std::shared_ptr<std::byte> owner;
   std::size_t stride;
-  std::byte* part(int rank) const { return owner.get() + region_page + static_cast<std::size_t>(rank) * stride; }
+  std::byte* part(int rank) const { return owner.get() + region_page + std::size_t(rank) * stride; }
 };
 
 /// Collective: a part of `bytes`, zero and page-aligned, for each rank. Errors  invalid_argument: ranks ask for
@@ -32,14 +32,14 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
     std::uint64_t bytes, region;
   };
   const int rank = transport.rank();
-  std::vector<request> all(static_cast<std::size_t>(transport.size()));
+  std::vector<request> all(std::size_t(transport.size()));
   // A length that cannot be addressed is rejected after the comparison: ranks that ask for less would wait for this
   // one.
   const bool fits = bytes <= (std::size_t{1} << 46) / (all.size() + 1);
   const auto stride = fits ? (bytes + region_page - 1) / region_page * region_page : 0;
   const auto total = region_page + stride * all.size();
   std::shared_ptr<std::byte> base;
-  all[static_cast<std::size_t>(rank)].bytes = bytes;
+  all[std::size_t(rank)].bytes = bytes;
   const auto hold = [&](std::shared_ptr<std::byte> mapped) {
     const auto users = reinterpret_cast<std::atomic<std::uint32_t>*>(mapped.get());  // in the first page
     users->fetch_add(1, std::memory_order_relaxed);
@@ -57,7 +57,7 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
     });
   detail::transport::small_allgather(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
-    if (const std::size_t theirs = all[static_cast<std::size_t>(r)].bytes; theirs != bytes)
+    if (const std::size_t theirs = all[std::size_t(r)].bytes; theirs != bytes)
       core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",
                                                  theirs, " on rank ", r});
   if (!fits)

@@ -30,7 +30,7 @@ inline constexpr std::size_t most_slot_bytes = std::size_t{1} << 32;
 constexpr int checked_ranks(long long ranks) {
   if (ranks > most_ranks)
     core::throw_error(errc::invalid_argument, {ranks, " ranks cannot share memory, and ", most_ranks, " can"});
-  return static_cast<int>(ranks);
+  return int(ranks);
 }
 constexpr std::size_t checked_slot_bytes(std::size_t bytes) {
   if (bytes > most_slot_bytes)
@@ -97,7 +97,7 @@ struct region_shape {
     return ranks < buffers_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
   }
   static constexpr std::size_t line_bytes = 96;
-  constexpr std::size_t pairs() const { return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks - 1); }
+  constexpr std::size_t pairs() const { return std::size_t(ranks) * std::size_t(ranks - 1); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
   constexpr std::size_t bytes() const;
 
@@ -124,9 +124,7 @@ struct region_shape {
 
  private:
   /// The pieces that the ranks of one core have in flight, at one to each peer.
-  constexpr std::size_t pieces_of_core() const {
-    return static_cast<std::size_t>(((ranks - 1) / cores + 1) * (ranks - 1));
-  }
+  constexpr std::size_t pieces_of_core() const { return std::size_t(((ranks - 1) / cores + 1) * (ranks - 1)); }
 
   /// A rank that runs ahead of a peer stops when all lines are full. Ranks that share a core then switch more often: 8
   /// ranks on 2 cores took 1.6 times as long for a small reduce with 32 lines as with 256. So there are up to 256 if
@@ -143,7 +141,7 @@ struct region_shape {
     lines = ranks > 64 || all_are_short ? slots : 256;
     while (lines > 32 && pairs() * lines * 128 > (ranks <= 4 ? 200'000u : 2'000'000u)) lines /= 2;
     if (cache_bytes == 0) return;
-    const auto peers = static_cast<std::size_t>(std::max(1, ranks - 1));
+    const auto peers = std::size_t(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
     slots = 4, spares = most_spares;
     if (bytes() > most_of_all) slots = 3, spares = 1;
@@ -178,7 +176,7 @@ struct region_layout : region_shape {
         end{spares_at + pairs() * spares * slot_stride} {}
 
  private:
-  constexpr std::size_t each() const { return static_cast<std::size_t>(ranks); }
+  constexpr std::size_t each() const { return std::size_t(ranks); }
   static constexpr std::size_t lines_of(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
   static constexpr std::size_t pages_of(std::size_t bytes) {
     return (bytes + region_page - 1) / region_page * region_page;
@@ -206,10 +204,10 @@ struct growth_end {
   int rank = -1;  ///< the rank that caused the failure
 
   std::uint64_t as_word(std::uint32_t number) const {
-    return std::uint64_t{number} << 32 | static_cast<std::uint64_t>(code) << 24 | static_cast<std::uint64_t>(rank + 1);
+    return std::uint64_t{number} << 32 | std::uint64_t(code) << 24 | std::uint64_t(rank + 1);
   }
   static growth_end of_word(std::uint64_t word) {
-    return {static_cast<errc>(word >> 24 & 255), static_cast<int>(word & 0xffffff) - 1};
+    return {static_cast<errc>(word >> 24 & 255), int(word & 0xffffff) - 1};
   }
 };
 
@@ -271,8 +269,7 @@ inline failure& failure_of(std::byte* base, const region_layout& s, int rank) {
 }
 /// `from` and `to` differ.
 inline std::size_t pair_index(const region_shape& s, int from, int to) {
-  return static_cast<std::size_t>(from) * static_cast<std::size_t>(s.ranks - 1) +
-         static_cast<std::size_t>(to - (to > from ? 1 : 0));
+  return std::size_t(from) * std::size_t(s.ranks - 1) + std::size_t(to - (to > from ? 1 : 0));
 }
 inline edge_credit& credit_of(std::byte* base, const region_layout& s, int from, int to) {
   return reinterpret_cast<edge_credit*>(base + s.credits_at)[pair_index(s, from, to)];
@@ -304,7 +301,7 @@ class spares_owned {
   bool is_empty() const { return count_ == 0; }
   std::size_t top() const { return which_[count_ - 1]; }
   std::size_t pop() { return which_[--count_]; }
-  void push(std::size_t which) { which_[count_++] = static_cast<std::uint8_t>(which); }
+  void push(std::size_t which) { which_[count_++] = std::uint8_t(which); }
 
  private:
   std::uint8_t which_[2 * most_spares]{}, count_ = 0;
@@ -321,15 +318,13 @@ inline slot& exchange_of(std::byte* base, const region_layout& s, int from, int 
 }
 
 inline slot& board_line(std::byte* base, const region_layout& s, int rank, std::uint64_t number) {
-  return reinterpret_cast<slot*>(
-      base + s.board_lines_at)[static_cast<std::size_t>(rank) * s.board_lines + number % s.board_lines];
+  return reinterpret_cast<slot*>(base + s.board_lines_at)[std::size_t(rank) * s.board_lines + number % s.board_lines];
 }
 /// Where that rank's board payload is written: in the line if it fits.
 inline std::byte* board_payload(std::byte* base, const region_layout& s, int rank, std::uint64_t number,
                                 std::size_t bytes) {
   if (bytes <= s.line_bytes) return board_line(base, s, rank, number).payload();
-  return base + s.board_buffers_at +
-         (static_cast<std::size_t>(rank) * s.board_buffers + number % s.board_buffers) * s.board_stride;
+  return base + s.board_buffers_at + (std::size_t(rank) * s.board_buffers + number % s.board_buffers) * s.board_stride;
 }
 /// How many calls on boards that rank has ended. Written only in calls in which not all ranks post: if all post, a
 /// rank's next post implies that it has ended the call before.
@@ -352,7 +347,7 @@ inline bool does_not_come(std::byte* base, int rank) {
 }
 /// No rank uses the region any more.
 inline bool all_have_left(std::byte* base, int ranks) {
-  return head_of(base).left.load(std::memory_order_acquire) >= static_cast<std::uint32_t>(ranks);
+  return head_of(base).left.load(std::memory_order_acquire) >= std::uint32_t(ranks);
 }
 /// Whether that rank has come, even if it is gone since.
 inline bool has_come(std::byte* base, int rank) {

@@ -86,7 +86,7 @@ class shared_pages : public std::pmr::memory_resource {
     bytes = whole_pages(bytes);
     const auto s = std::find_if(runs_.begin(), runs_.end(), [p](const heap_run& each) { return each.holds(p); });
     memory_.forget(static_cast<std::byte*>(p), bytes);
-    memory_.discard(s->region + static_cast<std::uint64_t>(static_cast<std::byte*>(p) - s->memory.get()), bytes);
+    memory_.discard(s->region + std::uint64_t(static_cast<std::byte*>(p) - s->memory.get()), bytes);
     if ((s->live -= bytes) == 0) runs_.erase(s);
   }
 

@@ -69,7 +69,7 @@ class shared_mapping {
     state_->fd = std::move(fd);
     struct stat status;
     if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("reading the shared segment");
-    if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) < page_size()) {
+    if (!S_ISREG(status.st_mode) || std::size_t(status.st_size) < page_size()) {
       throw error{errc::mismatch, "the descriptor received is not a shared segment"};
     }
     if (status.st_uid != ::geteuid()) {
@@ -102,7 +102,7 @@ class shared_mapping {
     const std::size_t length = whole_pages(bytes);
     struct stat status;
     if (::fstat(fd(), &status) != 0) detail::os::throw_errno("reading the shared segment");
-    const auto size = static_cast<std::uint64_t>(status.st_size);
+    const auto size = std::uint64_t(status.st_size);
     if (region < page_size() || region % page_size() != 0 || region > size || length > size - region) {
       detail::core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
                                                  " of a shared segment of ", size, " bytes"});
@@ -129,7 +129,7 @@ class shared_mapping {
       if (s.begin < data + bytes && data < s.begin + s.length) return {};
     for (const window& w : state_->windows)
       if (w.begin <= data && data + bytes <= w.begin + w.length && !w.memory.expired())
-        return {w.region, w.length, static_cast<std::uint64_t>(data - w.begin)};
+        return {w.region, w.length, std::uint64_t(data - w.begin)};
     return {};
   }
 
@@ -240,7 +240,7 @@ class shared_mapping {
   /// A freed region holds no data in the file.
   bool is_hole(const window& w) const {
     const auto next = ::lseek(fd(), static_cast<off_t>(w.region), SEEK_DATA);
-    return next < 0 ? errno == ENXIO : static_cast<std::uint64_t>(next) >= w.region + w.length;
+    return next < 0 ? errno == ENXIO : std::uint64_t(next) >= w.region + w.length;
   }
 
   void open_header() {

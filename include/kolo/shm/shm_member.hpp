@@ -48,14 +48,14 @@ class shm_member {
 
   const failure* failed() const {
     const auto by = head().failed.load(std::memory_order_acquire);
-    return by == 0 ? nullptr : &failure_of(base_.get(), shape_, static_cast<int>(by) - 1);
+    return by == 0 ? nullptr : &failure_of(base_.get(), shape_, int(by) - 1);
   }
 
   [[gnu::cold, gnu::noinline]] const failure& fail(const failure& f) {
     if (const failure* first = failed()) return *first;
     failure_of(base_.get(), shape_, rank_) = transport::with_peer_identity(*this, f);
     std::uint32_t nobody = 0;
-    if (head().failed.compare_exchange_strong(nobody, static_cast<std::uint32_t>(rank_) + 1, std::memory_order_seq_cst))
+    if (head().failed.compare_exchange_strong(nobody, std::uint32_t(rank_) + 1, std::memory_order_seq_cst))
       wake_all(base_.get(), size());
     return *failed();
   }
@@ -65,7 +65,7 @@ class shm_member {
     const auto& its = state_of_rank(r);
     const auto thread = its.thread.load(std::memory_order_acquire);
     if (thread == 0) return transport::unknown_rank;
-    return {.among = static_cast<std::uint64_t>(its.id.pid), .number = its.id.start_time, .part = thread};
+    return {.among = std::uint64_t(its.id.pid), .number = its.id.start_time, .part = thread};
   }
 
   // Waiting.
@@ -158,7 +158,7 @@ class shm_member {
                         const std::vector<os::process_id>& members) {
     const auto base = memory.map(region, shape.bytes());
     for (int r = 0; r < shape.ranks; ++r) {
-      state_of(base.get(), r).id = members[static_cast<std::size_t>(r)];
+      state_of(base.get(), r).id = members[std::size_t(r)];
       state_of(base.get(), r).present.store(presence::here, std::memory_order_release);
     }
   }
@@ -228,14 +228,14 @@ class shm_member {
     state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
     os::eventcount::fence_before_notify();
     for (int r = 0; r < size(); ++r) state_of_rank(r).event.notify();
-    const auto ranks = static_cast<std::uint32_t>(head().shape.ranks);  // 0: it was discarded before this rank came
+    const auto ranks = std::uint32_t(head().shape.ranks);  // 0: it was discarded before this rank came
     const std::uint32_t one = has_been_counted_ ? 0 : 1;
     return head().left.fetch_add(one, std::memory_order_acq_rel) + one >= ranks;
   }
 
   rank_state& state_of_rank(int r) const { return state_of(base_.get(), r); }
 
-  void notify(int peer) { to_notify_ |= std::uint64_t{1} << static_cast<unsigned>(peer) % 64; }
+  void notify(int peer) { to_notify_ |= std::uint64_t{1} << unsigned(peer) % 64; }
   void notify_others() { to_notify_ = ~std::uint64_t{0} >> (64 - std::min(size(), 64)); }
   /// Wakes all ranks that wait until their board is read.
   void notify_of_read_board() { has_read_board_ = true; }
@@ -290,9 +290,9 @@ class shm_member {
 
   core::dynarray<transport::sign_of_life> signs_of_all(const wait_context& s,
                                                        backoff::clock::time_point recently) const {
-    core::dynarray<transport::sign_of_life> all(static_cast<std::size_t>(size()));
+    core::dynarray<transport::sign_of_life> all{std::size_t(size())};
     for (int r = 0; r < size(); ++r) {
-      auto& sign = all[static_cast<std::size_t>(r)];
+      auto& sign = all[std::size_t(r)];
       sign = recorder_of(base_.get(), shape_, r).sign(s.number_for_all(), recently.time_since_epoch().count());
       if (r == rank_) sign = {transport::sign_of_life::waiting, s.peer};
       else if (sign.is != transport::sign_of_life::done && is_stopped(r)) sign.is = transport::sign_of_life::stopped;

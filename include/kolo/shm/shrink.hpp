@@ -112,11 +112,10 @@ class survivors {
     std::vector<int> members;
     for (int r = 0; r < shape_.ranks; ++r)
       if (has_asked(r) && !is_gone(r)) members.push_back(r);
-    const auto shape = shape_.subset(static_cast<int>(members.size()));
+    const auto shape = shape_.subset(int(members.size()));
     const new_region made{memory_, shape.bytes()};
     construct_region(made.base.get(), shape);
-    for (std::size_t i = 0; i < members.size(); ++i)
-      state_of(made.base.get(), static_cast<int>(i)).former = members[i] + 1;
+    for (std::size_t i = 0; i < members.size(); ++i) state_of(made.base.get(), int(i)).former = members[i] + 1;
     std::uint64_t none = 0;
     if (head().successor.compare_exchange_strong(none, made.number, std::memory_order_acq_rel)) {
       made_ = made;

@@ -57,15 +57,15 @@ class slot_transport : public board_member {
       : board_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
         memory_{std::move(memory)},
         region_{region},
-        sent_(static_cast<std::size_t>(shape.ranks)),
+        sent_(std::size_t(shape.ranks)),
         received_(sent_.size()),
         exchanges_(sent_.size()),
         spares_(sent_.size()),
         lent_by_(sent_.size()) {
     for (int peer = 0; peer < shape.ranks; ++peer) {
-      spares_[static_cast<std::size_t>(peer)] = {shape, rank, peer};
+      spares_[std::size_t(peer)] = {shape, rank, peer};
       if (peer == rank) continue;
-      auto& halves = exchanges_[static_cast<std::size_t>(peer)].halves;
+      auto& halves = exchanges_[std::size_t(peer)].halves;
       halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
       halves[1] = &exchange_of(base_.get(), shape_, rank, peer, 1);
     }
@@ -81,7 +81,7 @@ class slot_transport : public board_member {
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
 
   std::byte* reserve(int peer) {
-    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    auto& sent = sent_[std::size_t(peer)];
     if (round_trip_slots_ == 1 && sent.awaited == 0 && sent.number == sent.released) sent.first = sent.number;
     auto* const place = reserve_place(peer, true);
     if (place) sent.awaited = sent.number + 1;
@@ -90,7 +90,7 @@ class slot_transport : public board_member {
   std::byte* reserve(int peer, std::size_t bytes) { return reserve_place(peer, bytes > shape_.line_bytes); }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    auto& [number, released, first, awaited, used, copies] = sent_[static_cast<std::size_t>(peer)];
+    auto& [number, released, first, awaited, used, copies] = sent_[std::size_t(peer)];
     auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
@@ -98,7 +98,7 @@ class slot_transport : public board_member {
     s.buffer = used;
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
-    s.spare = where.is_spare ? static_cast<std::uint8_t>(spares_[static_cast<std::size_t>(peer)].pop() + 1) : 0;
+    s.spare = where.is_spare ? std::uint8_t(spares_[std::size_t(peer)].pop() + 1) : 0;
     if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, used), shape_) = where;
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
@@ -107,16 +107,16 @@ class slot_transport : public board_member {
   }
 
   received_slot peek(int peer) {
-    const auto number = received_[static_cast<std::size_t>(peer)];
+    const auto number = received_[std::size_t(peer)];
     auto& s = slot(peer, rank_, number);
     if (s.number.load(std::memory_order_acquire) != number + 1) return {};
     return in_place(peer, number);
   }
 
   void release(int peer) {
-    if (const std::size_t spare = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).spare)
-      spares_[static_cast<std::size_t>(peer)].push(spare - 1);
-    auto& received = received_[static_cast<std::size_t>(peer)];
+    if (const std::size_t spare = slot(peer, rank_, received_[std::size_t(peer)]).spare)
+      spares_[std::size_t(peer)].push(spare - 1);
+    auto& received = received_[std::size_t(peer)];
     __builtin_prefetch(&slot(peer, rank_, received + far_ahead));
     credit(peer, rank_).released.store(++received, std::memory_order_release);
     notify(peer);
@@ -127,25 +127,25 @@ class slot_transport : public board_member {
   std::uint32_t slots() const { return shape_.slots; }
   std::size_t round_trip_bytes() const { return shape_.round_trip_bytes(); }
   std::uint32_t round_trip_slots() const { return round_trip_slots_; }
-  core::one_way_copy& one_way(int peer) { return sent_[static_cast<std::size_t>(peer)].copies; }
+  core::one_way_copy& one_way(int peer) { return sent_[std::size_t(peer)].copies; }
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return memory_.make_remote_ref(data, bytes); }
 
   const std::byte* returned(int peer, std::uint64_t number) {
-    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    auto& sent = sent_[std::size_t(peer)];
     if (sent.released < number && released(peer) < number) return nullptr;
     if (sent.awaited == number) sent.awaited = 0;
     return payload(rank_, peer, number - 1);
   }
 
   received_slot claim(int peer) {
-    const auto number = received_[static_cast<std::size_t>(peer)];
+    const auto number = received_[std::size_t(peer)];
     auto& s = slot(peer, rank_, number);
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
     auto* const at = buffer(peer, rank_, s.buffer);
     const auto& r = indirect_of(at, shape_);
-    auto& lent = lent_by_[static_cast<std::size_t>(peer)];
+    auto& lent = lent_by_[std::size_t(peer)];
     auto* const back = s.has_reply ? lent.back.resolve(memory_, r.back, s.bytes) : at;
     return {s.has_source ? lent.from.resolve(memory_, r.from, s.bytes) : at, s.bytes, s.tag, back};
   }
@@ -153,21 +153,21 @@ class slot_transport : public board_member {
   void unclaim(int peer) {
     auto taken = claim_state::claimed;
     if (!peek(peer).data) return;
-    auto& claimed = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]).claimed;
+    auto& claimed = slot(peer, rank_, received_[std::size_t(peer)]).claimed;
     if (claimed.compare_exchange_strong(taken, claim_state::offered) || taken != claim_state::revoked) return;
     claimed.store(claim_state::cancelled, std::memory_order_release);
   }
 
   bool still_claims(int peer) {
     if constexpr (!Secluding<Memory>) return true;
-    auto& s = slot(peer, rank_, received_[static_cast<std::size_t>(peer)]);
+    auto& s = slot(peer, rank_, received_[std::size_t(peer)]);
     auto taken = claim_state::claimed;  // an exchange is ordered after all reads before it
     return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, claim_state::claimed);
   }
 
   bool cancel(int peer) {
     bool all = true;
-    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+    for (auto number = released(peer); number < sent_[std::size_t(peer)].number; ++number) {
       auto offered = claim_state::offered;
       all &= slot(rank_, peer, number).claimed.compare_exchange_strong(offered, claim_state::cancelled) ||
              offered != claim_state::claimed || is_gone(peer, peer);
@@ -177,7 +177,7 @@ class slot_transport : public board_member {
 
   [[gnu::cold, gnu::noinline]] bool revoke(int peer) {
     if constexpr (Secluding<Memory>)  // else the peer is a thread of this process
-      for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number) {
+      for (auto number = released(peer); number < sent_[std::size_t(peer)].number; ++number) {
         auto taken = claim_state::claimed;
         slot(rank_, peer, number).claimed.compare_exchange_strong(taken, claim_state::revoked);
       }
@@ -193,7 +193,7 @@ class slot_transport : public board_member {
   }
 
   std::byte* spare_buffer(int peer) {
-    const auto& mine = spares_[static_cast<std::size_t>(peer)];
+    const auto& mine = spares_[std::size_t(peer)];
     return mine.is_empty() ? nullptr : spare_of(base_.get(), shape_, rank_, peer, mine.top());
   }
 
@@ -207,10 +207,10 @@ class slot_transport : public board_member {
   // Exchanges.
 
   std::size_t exchange_bytes() const { return shape_.exchange_bytes(); }
-  std::byte* exchange_slot(int peer) { return exchanges_[static_cast<std::size_t>(peer)].mine().payload(); }
+  std::byte* exchange_slot(int peer) { return exchanges_[std::size_t(peer)].mine().payload(); }
 
   void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) {
-    const auto& e = exchanges_[static_cast<std::size_t>(peer)];
+    const auto& e = exchanges_[std::size_t(peer)];
     auto& s = e.mine();
     s.tag = tag;
     s.bytes = bytes;
@@ -219,13 +219,13 @@ class slot_transport : public board_member {
   }
 
   received_slot peek_exchange(int peer) {
-    const auto& e = exchanges_[static_cast<std::size_t>(peer)];
+    const auto& e = exchanges_[std::size_t(peer)];
     auto& s = e.theirs();
     if (s.number.load(std::memory_order_acquire) != e.number + 1) return {};
     return {s.payload(), s.bytes, s.tag};
   }
 
-  void end_exchange(int peer) { ++exchanges_[static_cast<std::size_t>(peer)].number; }
+  void end_exchange(int peer) { ++exchanges_[std::size_t(peer)].number; }
 
   // Groups.
 
@@ -234,11 +234,11 @@ class slot_transport : public board_member {
     std::optional<group_region<Memory>> made;  // destroyed after the others are notified of a failure
     return detail::transport::sharing_failure(*this, "split", [&] {
       const auto group = detail::transport::group_of(*this, color, key);
-      const auto shape = shape_.subset(static_cast<int>(group.size()));
-      const int mine = static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin());
+      const auto shape = shape_.subset(int(group.size()));
+      const int mine = int(std::find(group.begin(), group.end(), rank_) - group.begin());
       const std::uint64_t region = mine == 0 ? made.emplace(memory_, shape).number() : 0;
       const auto regions = detail::transport::small_allgather(*this, region, "split");
-      slot_transport child{memory_, regions[static_cast<std::size_t>(group[0])], shape, mine};
+      slot_transport child{memory_, regions[std::size_t(group[0])], shape, mine};
       child.heap_ = heap();
       child.share_cores_of(*this);
       detail::transport::small_barrier(*this, "split");
@@ -321,10 +321,10 @@ class slot_transport : public board_member {
   }
 
   std::uint8_t next_buffer(const progress& sent) const {
-    return static_cast<std::uint8_t>(1 + (sent.number - sent.first) % shape_.slots);
+    return std::uint8_t(1 + (sent.number - sent.first) % shape_.slots);
   }
   std::byte* reserve_place(int peer, bool in_buffer) {
-    auto& sent = sent_[static_cast<std::size_t>(peer)];
+    auto& sent = sent_[std::size_t(peer)];
     const auto most = in_buffer ? shape_.slots : shape_.lines;
     if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
     sent.buffer = in_buffer ? next_buffer(sent) : std::uint8_t{0};
@@ -342,21 +342,20 @@ class slot_transport : public board_member {
   /// Pieces that a peer has claimed, and that were revoked.
   void for_each_revoked(int peer, auto f) {
     if (peer == rank_) return;  // no slots
-    for (auto number = released(peer); number < sent_[static_cast<std::size_t>(peer)].number; ++number)
+    for (auto number = released(peer); number < sent_[std::size_t(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)
         f(revoked_piece{base_, &s, &indirect_of(buffer(rank_, peer, s.buffer), shape_), &credit(rank_, peer).released,
                         number, &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
-    return sent_[static_cast<std::size_t>(peer)].released =
-               credit(rank_, peer).released.load(std::memory_order_acquire);
+    return sent_[std::size_t(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
   }
   /// Prefetches the next slot's lines, which the peer read last, if they are few: the next piece is probably as short
   /// as this one.
   void fetch_next(int peer, std::size_t bytes) {
     constexpr std::size_t line = 64, few = 8;
     if (bytes > few * line) return;
-    const auto& sent = sent_[static_cast<std::size_t>(peer)];
+    const auto& sent = sent_[std::size_t(peer)];
     auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent.number));
     KOLO_PREFETCH_TO_WRITE(next);
     if (bytes > line - 32 && sent.buffer == 0) KOLO_PREFETCH_TO_WRITE(next + line);

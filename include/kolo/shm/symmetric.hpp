@@ -24,7 +24,7 @@ class symmetric_array {
  public:
   symmetric_array(const std::vector<std::shared_ptr<std::byte>>& parts, int rank, std::size_t n) : size_{n} {
     for (const auto& part : parts) parts_.push_back(std::shared_ptr<T>(part, reinterpret_cast<T*>(part.get())));
-    mine_ = parts_[static_cast<std::size_t>(rank)].get();
+    mine_ = parts_[std::size_t(rank)].get();
   }
 
   T* data() const { return mine_; }           ///< of this rank's own array
@@ -34,7 +34,7 @@ class symmetric_array {
   T& operator[](std::size_t i) const { return mine_[i]; }
 
   /// Rank r's array. Rank r may write it at any time: synchronise with it, for instance by a barrier, before you read.
-  std::span<T> of(int rank) const { return {parts_[static_cast<std::size_t>(rank)].get(), size_}; }
+  std::span<T> of(int rank) const { return {parts_[std::size_t(rank)].get(), size_}; }
 
  private:
   std::vector<std::shared_ptr<T>> parts_;

@@ -21,11 +21,7 @@ class event_driven {
  public:
   template <class Network>
   event_driven(const schedule::erased_schedule& s, std::size_t bytes, const Network& n)
-      : s_{s},
-        bytes_{s, bytes},
-        machine_{s.size, n},
-        ranks_(static_cast<std::size_t>(s.size)),
-        slot_(ranks_.size(), nobody) {}
+      : s_{s}, bytes_{s, bytes}, machine_{s.size, n}, ranks_(std::size_t(s.size)), slot_(ranks_.size(), nobody) {}
 
   double run() {
     for (int r = 0; r < s_.size; ++r) prepare(r);
@@ -56,7 +52,7 @@ class event_driven {
     std::vector<message_in_flight> came{};  ///< arrived messages, of this round and of later ones
   };
 
-  state& rank(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+  state& rank(int r) { return ranks_[std::size_t(r)]; }
 
   /// Begins the next round, if there is one.
   void prepare(int r) {
@@ -103,13 +99,13 @@ class event_driven {
     auto& me = rank(r);
     taken_.clear();
     for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t n) {
-      slot_[static_cast<std::size_t>(from)] = static_cast<int>(taken_.size());
+      slot_[std::size_t(from)] = int(taken_.size());
       taken_.push_back({nobody, n, 0});
     });
     std::erase_if(me.came, [&](const message_in_flight& l) {
-      const int i = std::exchange(slot_[static_cast<std::size_t>(l.what.from)], nobody);
-      if (l.round != me.round) return slot_[static_cast<std::size_t>(l.what.from)] = i, false;
-      if (i != nobody) taken_[static_cast<std::size_t>(i)] = l.what;
+      const int i = std::exchange(slot_[std::size_t(l.what.from)], nobody);
+      if (l.round != me.round) return slot_[std::size_t(l.what.from)] = i, false;
+      if (i != nobody) taken_[std::size_t(i)] = l.what;
       return true;
     });
     for (const incoming& a : taken_)

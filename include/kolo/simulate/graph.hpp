@@ -54,7 +54,7 @@ class graph {
   /// 2^dimensions ranks; those whose numbers differ in one bit are linked.
   static graph hypercube(int dimensions, const simulate::link& times) {
     require(dimensions >= 0 && dimensions < 30, "a hypercube has 0 to 29 dimensions");
-    return torus(std::vector<int>(static_cast<std::size_t>(dimensions), 2), times);
+    return torus(std::vector<int>(std::size_t(dimensions), 2), times);
   }
   /// Ranks around one switch.
   static graph star(int ranks, const simulate::link& times) {

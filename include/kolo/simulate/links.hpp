@@ -33,24 +33,22 @@ class links {
   links(int ranks, const network& n)
       : graph_{n.graph},
         routes_{n.graph, n.bytes},
-        now_(static_cast<std::size_t>(ranks)),
+        now_(std::size_t(ranks)),
         free_(n.graph.edges().size()),
         paths_(now_.size() * now_.size()) {}
 
-  double now(int r) const { return now_[static_cast<std::size_t>(r)]; }
-  void combine(int r, std::size_t bytes) {
-    now_[static_cast<std::size_t>(r)] += static_cast<double>(bytes) * graph_.seconds_per_byte_reduced;
-  }
+  double now(int r) const { return now_[std::size_t(r)]; }
+  void combine(int r, std::size_t bytes) { now_[std::size_t(r)] += double(bytes) * graph_.seconds_per_byte_reduced; }
   double send(int from, int to, std::size_t) {
-    return now_[static_cast<std::size_t>(from)] += link_of(path(from, to).front()).overhead;
+    return now_[std::size_t(from)] += link_of(path(from, to).front()).overhead;
   }
   static constexpr bool is_shared(int, int) { return true; }
   bool comes_in(int to, incoming& a, position& p) {
     const auto& all = path(a.from, to);
     const int e = all[p.link];
     const auto& l = link_of(e);
-    double& is_free = free_[static_cast<std::size_t>(e)];
-    const double enters = std::max(a.at, is_free), occupied = static_cast<double>(a.bytes) * l.seconds_per_byte;
+    double& is_free = free_[std::size_t(e)];
+    const double enters = std::max(a.at, is_free), occupied = double(a.bytes) * l.seconds_per_byte;
     is_free = enters + occupied + l.gap;
     a.at = enters + l.latency;
     p.last_byte = std::max(p.last_byte, enters + occupied) + l.latency;
@@ -59,15 +57,15 @@ class links {
     return a.is_in = true;
   }
   void take(int r, std::vector<incoming>& all) {
-    double& me = now_[static_cast<std::size_t>(r)];
+    double& me = now_[std::size_t(r)];
     std::stable_sort(all.begin(), all.end(), [](const incoming& a, const incoming& b) { return a.at < b.at; });
     for (const incoming& a : all) me = std::max(me, a.at) + link_of(path(a.from, r).back()).overhead;
   }
 
  private:
-  const auto& link_of(int e) const { return graph_.edges()[static_cast<std::size_t>(e)].times; }
+  const auto& link_of(int e) const { return graph_.edges()[std::size_t(e)].times; }
   const std::vector<int>& path(int from, int to) {
-    auto& all = paths_[static_cast<std::size_t>(from) * now_.size() + static_cast<std::size_t>(to)];
+    auto& all = paths_[std::size_t(from) * now_.size() + std::size_t(to)];
     if (all.empty()) all = routes_.path(from, to);
     if (all.empty()) no_path(from, to);
     return all;
@@ -85,7 +83,7 @@ class links {
 
 template <class Graph>
 double run_over_links(const schedule::erased_schedule& s, std::size_t bytes, const Graph& g) {
-  const typename links<Graph>::network n{g, bytes / static_cast<std::size_t>(s.blocks)};
+  const typename links<Graph>::network n{g, bytes / std::size_t(s.blocks)};
   return event_driven<links<Graph>>{s, bytes, n}.run();
 }
 

@@ -105,7 +105,7 @@ class lockstep_scheduler {
     std::vector<incoming> received{};
     std::condition_variable may_run{};
   };
-  rank& of(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
+  rank& of(int r) { return *ranks_[std::size_t(r)]; }
 
   /// Processes all events before the next rank that can run, and returns that rank; nobody: all have ended.
   int next() {
@@ -125,7 +125,7 @@ class lockstep_scheduler {
   int too_late(double at) {
     int first = nobody;
     next_deadline_ = never;
-    for (int r = 0; r < static_cast<int>(ranks_.size()); ++r)
+    for (int r = 0; r < int(ranks_.size()); ++r)
       if (of(r).sleeps && of(r).deadline < next_deadline_) next_deadline_ = of(first = r).deadline;
     if (first == nobody || next_deadline_ >= at) return nobody;
     of(first).sleeps = false;

@@ -22,9 +22,8 @@ constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return x ^ (x >> 31);
   };
-  const auto mixed =
-      stir(stir(seed + 0x9e3779b97f4a7c15u * (static_cast<std::uint64_t>(rank) + 1)) + 0x9e3779b97f4a7c15u * (n + 1));
-  return static_cast<double>(mixed >> 11) * 0x1p-53;
+  const auto mixed = stir(stir(seed + 0x9e3779b97f4a7c15u * (std::uint64_t(rank) + 1)) + 0x9e3779b97f4a7c15u * (n + 1));
+  return double(mixed >> 11) * 0x1p-53;
 }
 
 /// A message on its way to a rank.
@@ -48,13 +47,10 @@ struct incoming {
 class machine {
  public:
   machine(int ranks, const kolo::simulate::network& n)
-      : net_{n},
-        outside_{n.outside()},
-        processors_(static_cast<std::size_t>(ranks)),
-        ranks_{static_cast<std::size_t>(ranks)} {
+      : net_{n}, outside_{n.outside()}, processors_(std::size_t(ranks)), ranks_{std::size_t(ranks)} {
     check();
     const auto nodes = two_levels() ? (ranks_ + per_node() - 1) / per_node() : 0;
-    ports_.resize(two_levels() ? 2 * ranks_ + nodes * static_cast<std::size_t>(n.cards_per_node) : ranks_);
+    ports_.resize(two_levels() ? 2 * ranks_ + nodes * std::size_t(n.cards_per_node) : ranks_);
     for (const kolo::simulate::straggler& s : n.stragglers)
       if (s.rank < ranks) of(s.rank).factor = s.factor;
     for (int r = 0; r < ranks && two_levels(); ++r) assign_node(r);
@@ -87,7 +83,7 @@ class machine {
     me.now += l.overhead * me.factor * noise(from, me);
     auto& out = port_of(me, from, inside).out;
     const double leaves = std::max(me.now, out);
-    out = leaves + static_cast<double>(bytes) * l.seconds_per_byte + l.gap;
+    out = leaves + double(bytes) * l.seconds_per_byte + l.gap;
     return leaves + l.latency * noise(from, me);
   }
 
@@ -103,15 +99,13 @@ class machine {
     const bool inside = is_inside(a.from, to);
     const kolo::simulate::link& l = inside ? net_.inside : outside_;
     auto& in = port_of(of(to), to, inside).in;
-    const double is_in = std::max(a.at, in) + static_cast<double>(a.bytes) * l.seconds_per_byte;
+    const double is_in = std::max(a.at, in) + double(a.bytes) * l.seconds_per_byte;
     in = is_in + l.gap;
     return is_in;
   }
   /// The same for a free port.
   double earliest(int to, const incoming& a) const {
-    return a.is_in ? a.at
-                   : a.at + static_cast<double>(a.bytes) *
-                                (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
+    return a.is_in ? a.at : a.at + double(a.bytes) * (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
   }
 
   /// Receives the messages that the rank has waited for together.
@@ -140,13 +134,13 @@ class machine {
     std::size_t card = 0;
   };
 
-  processor& of(int r) { return processors_[static_cast<std::size_t>(r)]; }
-  const processor& of(int r) const { return processors_[static_cast<std::size_t>(r)]; }
+  processor& of(int r) { return processors_[std::size_t(r)]; }
+  const processor& of(int r) const { return processors_[std::size_t(r)]; }
   bool two_levels() const { return net_.ranks_per_node > 0; }
-  std::size_t per_node() const { return static_cast<std::size_t>(net_.ranks_per_node); }
+  std::size_t per_node() const { return std::size_t(net_.ranks_per_node); }
   bool is_inside(int a, int b) const { return two_levels() && of(a).node == of(b).node; }
   port& port_of(const processor& me, int r, bool inside) {
-    return ports_[inside ? ranks_ + static_cast<std::size_t>(r) : has_cards() ? me.card : static_cast<std::size_t>(r)];
+    return ports_[inside ? ranks_ + std::size_t(r) : has_cards() ? me.card : std::size_t(r)];
   }
   double noise(int r, processor& me) const {
     return net_.noise == 0 ? 1 : 1 + net_.noise * chance(net_.seed, r, me.delays++);
@@ -154,7 +148,7 @@ class machine {
 
   void apply_pending(processor& me) const {
     if (me.to_combine == 0) return;
-    me.now += static_cast<double>(me.to_combine) * net_.seconds_per_byte_reduced * me.factor;
+    me.now += double(me.to_combine) * net_.seconds_per_byte_reduced * me.factor;
     me.to_combine = 0;
   }
   static void sort(std::vector<incoming>& all) {
@@ -164,10 +158,10 @@ class machine {
   }
 
   void assign_node(int r) {
-    const auto cards = static_cast<std::size_t>(net_.cards_per_node);
+    const auto cards = std::size_t(net_.cards_per_node);
     of(r).node = r / net_.ranks_per_node;
-    of(r).card = 2 * ranks_ + static_cast<std::size_t>(of(r).node) * cards +
-                 static_cast<std::size_t>(r % net_.ranks_per_node) * cards / per_node();
+    of(r).card =
+        2 * ranks_ + std::size_t(of(r).node) * cards + std::size_t(r % net_.ranks_per_node) * cards / per_node();
   }
   void check() const {
     const auto require = [](bool fine, const char* what) {

@@ -36,13 +36,13 @@ inline std::vector<int> numbers_in(const std::string& list) {
 /// groups; otherwise the groups' switches are.
 inline kolo::simulate::graph graph_of_groups(const std::vector<int>& group_of, const kolo::simulate::link& inside,
                                              const kolo::simulate::link& outside, bool own_ports) {
-  const int p = static_cast<int>(group_of.size());
+  const int p = int(group_of.size());
   std::map<int, int> switches;  // of the groups, in the order of appearance
-  for (const int group : group_of) switches.try_emplace(group, p + 1 + static_cast<int>(switches.size()));
-  const int groups = static_cast<int>(switches.size());
+  for (const int group : group_of) switches.try_emplace(group, p + 1 + int(switches.size()));
+  const int groups = int(switches.size());
   kolo::simulate::graph g{p, groups + 1};
   for (int r = 0; r < p; ++r) {
-    g.link(r, switches.at(group_of[static_cast<std::size_t>(r)]), inside);
+    g.link(r, switches.at(group_of[std::size_t(r)]), inside);
     if (own_ports && groups > 1) g.link(r, p, outside);
   }
   for (int n = 0; n < groups && groups > 1 && !own_ports; ++n) g.link(p + 1 + n, p, outside);
@@ -66,9 +66,9 @@ inline std::vector<std::vector<std::string>> matrix_of(const std::string& text) 
     };
     if (row.empty() || !is_gpu(row[0])) continue;
     if (gpus == 0) {
-      gpus = static_cast<std::size_t>(std::count_if(row.begin(), row.end(), is_gpu));
+      gpus = std::size_t(std::count_if(row.begin(), row.end(), is_gpu));
     } else if (row.size() > gpus && of.size() < gpus) {
-      of.emplace_back(row.begin() + 1, row.begin() + 1 + static_cast<std::ptrdiff_t>(gpus));
+      of.emplace_back(row.begin() + 1, row.begin() + 1 + std::ptrdiff_t(gpus));
     }
   }
   if (gpus == 0 || of.size() != gpus)
@@ -97,8 +97,8 @@ inline graph graph_of_hosts(const std::string& text, const link& inside, const l
       if (word.starts_with("slots=")) number = word.substr(6);
     if (number.empty() || number.size() > 5 || number.find_first_not_of("0123456789") != std::string::npos)
       throw std::invalid_argument("kolo: a list of hosts with \"" + line + "\"");
-    const int node = hosts.try_emplace(host, static_cast<int>(hosts.size())).first->second;
-    host_of.insert(host_of.end(), static_cast<std::size_t>(std::stoi(number)), node);
+    const int node = hosts.try_emplace(host, int(hosts.size())).first->second;
+    host_of.insert(host_of.end(), std::size_t(std::stoi(number)), node);
   }
   if (host_of.empty()) throw std::invalid_argument("kolo: a list of hosts must not be empty");
   return detail::simulate::graph_of_groups(host_of, inside, outside, true);
@@ -118,10 +118,8 @@ struct gpu_links {
 /// Errors  std::invalid_argument: a text without such a matrix.
 inline graph graph_of_nvidia_smi(const std::string& text, const gpu_links& links = {}) {
   const auto of = detail::simulate::matrix_of(text);
-  const int p = static_cast<int>(of.size());
-  const auto word = [&](int a, int b) -> const std::string& {
-    return of[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)];
-  };
+  const int p = int(of.size());
+  const auto word = [&](int a, int b) -> const std::string& { return of[std::size_t(a)][std::size_t(b)]; };
   const auto nvlinks = [&](int a, int b) { return word(a, b).starts_with("NV") ? std::stoi(word(a, b).substr(2)) : 0; };
   const auto wide = [&](int n) {
     link l = links.nvlink;
@@ -134,7 +132,7 @@ inline graph graph_of_nvidia_smi(const std::string& text, const gpu_links& links
   for (int a = 0; a < p; ++a)
     for (int b = 0; b < p; ++b) {
       is_even &= a == b || nvlinks(a, b) == nvlinks(0, 1);
-      const int mine = socket_of[static_cast<std::size_t>(a)], theirs = socket_of[static_cast<std::size_t>(b)];
+      const int mine = socket_of[std::size_t(a)], theirs = socket_of[std::size_t(b)];
       if (a != b && word(a, b) != "SYS" && nvlinks(a, b) == 0)
         std::replace(socket_of.begin(), socket_of.end(), std::max(mine, theirs), std::min(mine, theirs));
     }
@@ -162,7 +160,7 @@ inline graph graph_of_this_host(const link& inside, const link& outside,
   std::vector<int> cache_of;
   for (const int cpu : detail::simulate::numbers_in(first_line(sys + "/online"))) {
     const std::string shared = first_line(sys + "/cpu" + std::to_string(cpu) + "/cache/index3/shared_cpu_list");
-    cache_of.push_back(caches.try_emplace(shared, static_cast<int>(caches.size())).first->second);
+    cache_of.push_back(caches.try_emplace(shared, int(caches.size())).first->second);
   }
   if (cache_of.empty()) throw std::invalid_argument("kolo: " + sys + " lists no processor");
   return detail::simulate::graph_of_groups(cache_of, inside, outside, false);

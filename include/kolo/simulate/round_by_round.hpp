@@ -26,11 +26,11 @@ class lengths {
       : blocks_{s.blocks},
         block_sets_{schedule::block_sets(s.collective)},
         bytes_{bytes},
-        short_{bytes / static_cast<std::size_t>(blocks_)},
-        longer_{static_cast<int>(bytes % static_cast<std::size_t>(blocks_))} {}
+        short_{bytes / std::size_t(blocks_)},
+        longer_{int(bytes % std::size_t(blocks_))} {}
 
   std::size_t of(const block_range& range, int peer) const {
-    if (longer_ == 0) return range.count > 0 ? static_cast<std::size_t>(range.count) * short_ : 0;
+    if (longer_ == 0) return range.count > 0 ? std::size_t(range.count) * short_ : 0;
     if (range.count != 1) return bytes_in(range, peer, blocks_, block_sets_, bytes_);
     return short_ + (schedule::block_at(range, 0, peer, blocks_, block_sets_) % blocks_ < longer_ ? 1 : 0);
   }
@@ -87,7 +87,7 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const auto&
 class round_by_round {
  public:
   round_by_round(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
-      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(static_cast<std::size_t>(ranks)) {}
+      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(std::size_t(ranks)) {}
 
   double run() {
     for (int k = 0; k < s_.rounds; ++k) {
@@ -103,12 +103,12 @@ class round_by_round {
 
  private:
   part of(int r) const {
-    const auto i = static_cast<std::size_t>(r);
+    const auto i = std::size_t(r);
     return {now_.all.data() + now_.first[i], now_.all.data() + now_.first[i + 1]};
   }
 
   void send(int r) {
-    sent_[static_cast<std::size_t>(r)] = arrives_.size();
+    sent_[std::size_t(r)] = arrives_.size();
     combine_local(machine_, bytes_, r, of(r));
     for_each_sent(bytes_, r, s_.size, of(r),
                   [&](int to, std::size_t n) { arrives_.push_back(bytes_.is_sent(n) ? machine_.send(r, to, n) : 0); });
@@ -127,12 +127,11 @@ class round_by_round {
   double arrival_of(int s, int r) const {
     const bool represents_all = ranks_ == 1;
     const int sender = represents_all ? 0 : s, receiver = represents_all ? mod(r - s, s_.size) : r;
-    auto index = sent_[static_cast<std::size_t>(sender)];
+    auto index = sent_[std::size_t(sender)];
     for (const transfer& t : of(sender)) {
       if (is_alone(sender, t)) continue;
-      if (const int i = t.to.index_of(receiver, s_.size); i != nobody)
-        return arrives_[index + static_cast<std::size_t>(i)];
-      index += static_cast<std::size_t>(t.to.count);
+      if (const int i = t.to.index_of(receiver, s_.size); i != nobody) return arrives_[index + std::size_t(i)];
+      index += std::size_t(t.to.count);
     }
     throw_never_arrives(s, r);
   }

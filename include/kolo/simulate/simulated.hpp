@@ -82,7 +82,7 @@ class transport {
   }
 
   rank_identity who(int r) const {
-    const auto number = static_cast<std::uint64_t>(group_->at(r).number);
+    const auto number = std::uint64_t(group_->at(r).number);
     return {.among = reinterpret_cast<std::uintptr_t>(all_.get()), .number = number};
   }
 
@@ -167,7 +167,7 @@ class transport {
 
  private:
   detail::simulate::group::member& me() const { return group_->at(rank_); }
-  static double seconds(std::chrono::nanoseconds t) { return static_cast<double>(t.count()) * 1e-9; }
+  static double seconds(std::chrono::nanoseconds t) { return double(t.count()) * 1e-9; }
 
   /// When the operation began to wait; `since` holds virtual nanoseconds here, where other transports have real ones.
   double first_poll(backoff& p) {
@@ -294,7 +294,7 @@ times run(int ranks, const simulate::network& network, F f, const options& o = {
       f(comm);
       unreported->throw_if_any();
     } catch (...) {
-      thrown[static_cast<std::size_t>(r)] = std::current_exception();
+      thrown[std::size_t(r)] = std::current_exception();
     }
     all->end(r);
   };

@@ -73,8 +73,8 @@ struct group {
   std::vector<member> members{};
   std::optional<failure> failed{};
 
-  member& at(int r) { return members[static_cast<std::size_t>(r)]; }
-  int size() const { return static_cast<int>(members.size()); }
+  member& at(int r) { return members[std::size_t(r)]; }
+  int size() const { return int(members.size()); }
   placement place(int r) const;
   bool is_sent(int r) const;
   double comes(int r);
@@ -97,7 +97,7 @@ inline placement group::place(int r) const {
 
 /// Whether all messages that rank r waits for have been sent.
 inline bool group::is_sent(int r) const {
-  const auto& me = members[static_cast<std::size_t>(r)];
+  const auto& me = members[std::size_t(r)];
   return me.asked && me.asked_number - me.asked->finished < me.asked->came.size();
 }
 
@@ -160,7 +160,7 @@ struct executor : execute::host_executor {
 
   void combine(const auto& k, std::byte* dst, const auto* sources, int n, std::size_t count, int finish_size) const {
     all->apply_pending(number);
-    all->clock().combine(number, static_cast<std::size_t>(n - 1) * count * k.element_bytes);
+    all->clock().combine(number, std::size_t(n - 1) * count * k.element_bytes);
     host_executor::combine(k, dst, sources, n, count, finish_size);
   }
 };

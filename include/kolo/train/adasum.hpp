@@ -36,7 +36,7 @@ class adasum {
   /// Collective.
   explicit adasum(C& comm)
       : comm_{comm},
-        doubling_{static_cast<int>(std::bit_floor(static_cast<unsigned>(comm.size())))},
+        doubling_{int(std::bit_floor(unsigned(comm.size())))},
         folded_{comm.split(comm.rank() % doubling_, comm.rank())} {
     for (int bit = 1; bit < doubling_; bit *= 2)
       pairs_.push_back(comm.split(comm.rank() < doubling_ ? comm.rank() & ~bit : comm.rank(), comm.rank()));
@@ -89,7 +89,7 @@ class adasum {
     std::size_t i = 0;
     detail::train::for_runs(gradient, [&](std::span<T> run) {
       for (T& x : run) {
-        x = static_cast<T>(static_cast<N>(of_a * static_cast<double>(a[i]) + of_b * static_cast<double>(b[i])));
+        x = static_cast<T>(static_cast<N>(of_a * double(a[i]) + of_b * double(b[i])));
         ++i;
       }
     });
@@ -105,7 +105,7 @@ class adasum {
   template <class T>
   static double dot(std::span<const T> a, std::span<const T> b) {
     double total = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) total += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    for (std::size_t i = 0; i < a.size(); ++i) total += double(a[i]) * double(b[i]);
     return total;
   }
   /// The factor of a vector with this square. A zero vector is orthogonal to every other.

@@ -105,7 +105,7 @@ template <kind K, Transport T>
                                     .has_streams = transport::has_streams(e.transport)};
     const auto all = select::candidates_over<K, T>(q.has_streams);
     const select::candidate& fastest = all[select::chosen(all, q, select::fixed_table(e), nullptr)];
-    per_byte.push_back(select::predicted(fastest, q, select::fixed_table(e)) / static_cast<double>(bytes));
+    per_byte.push_back(select::predicted(fastest, q, select::fixed_table(e)) / double(bytes));
     if (bytes >= all_bytes) break;
   }
   const double allowed = 1.1 * *std::min_element(per_byte.begin(), per_byte.end());
@@ -122,7 +122,7 @@ struct digest {
   std::uint64_t value;
 
   void add(const auto&... x) {
-    ((value = (value ^ static_cast<std::uint64_t>(x)) * 0x9e3779b97f4a7c15u, value ^= value >> 29), ...);
+    ((value = (value ^ std::uint64_t(x)) * 0x9e3779b97f4a7c15u, value ^= value >> 29), ...);
   }
 };
 

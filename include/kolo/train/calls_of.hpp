@@ -16,7 +16,7 @@ class calls_of {
  public:
   calls_of(execute::engine<T>& e, std::uint32_t number, long step = 0) : engine_{e} {
     e.owner = number;
-    e.history = (e.history ^ (number + static_cast<std::uint32_t>(step) * 0x85ebca6bu)) * 0x9e3779b1u;
+    e.history = (e.history ^ (number + std::uint32_t(step) * 0x85ebca6bu)) * 0x9e3779b1u;
   }
   calls_of(const calls_of&) = delete;
   calls_of& operator=(const calls_of&) = delete;

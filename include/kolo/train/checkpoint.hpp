@@ -51,7 +51,7 @@ inline std::vector<std::uint64_t> checkpoint_head(std::span<const dense_values> 
   std::vector<std::uint64_t> numbers{tensors.size()};
   for (const auto& t : tensors) numbers.push_back(t.bytes.size());
   for (const auto& t : tensors)
-    if (mark == checkpoint_mark) numbers.push_back(static_cast<std::uint64_t>(t.digits));
+    if (mark == checkpoint_mark) numbers.push_back(std::uint64_t(t.digits));
   return numbers;
 }
 
@@ -92,7 +92,7 @@ void load_checkpoint(const std::string& path, AnyParameters auto&& parameters) {
   for (const auto& t : tensors) total += t.bytes.size();
   struct stat actual {};
   if (::fstat(::fileno(file.get()), &actual) != 0) refuse(errc::system, std::strerror(errno));
-  if (const auto size = static_cast<std::size_t>(actual.st_size); size != total)
+  if (const auto size = std::size_t(actual.st_size); size != total)
     refuse(errc::invalid_argument,
            "a damaged checkpoint, " + std::to_string(size) + " bytes instead of " + std::to_string(total));
   for (const auto& t : tensors)

@@ -42,14 +42,11 @@ template <class Data>
 class sharded {
  public:
   sharded(Data data, int rank, int size, remainder rest = remainder::drop)
-      : data_(std::forward<Data>(data)),
-        of_step_{static_cast<std::size_t>(rank), 1},
-        all_of_step_{static_cast<std::size_t>(size)},
-        rest_{rest} {}
+      : data_(std::forward<Data>(data)), of_step_{std::size_t(rank), 1}, all_of_step_{std::size_t(size)}, rest_{rest} {}
   sharded(Data data, int rank, int size, leaves all)
       : data_(std::forward<Data>(data)),
         of_step_{all.of(rank, size)},
-        all_of_step_{static_cast<std::size_t>(all.number)},
+        all_of_step_{std::size_t(all.number)},
         rest_{remainder::drop} {
     if (all.number < size)
       throw error{errc::invalid_argument,
@@ -115,7 +112,7 @@ auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
 /// same in every run.
 constexpr std::uint64_t seed_for(std::uint64_t seed, int rank, std::uint64_t purpose = 0) {
   std::uint64_t x = seed;
-  for (const std::uint64_t part : {static_cast<std::uint64_t>(rank), purpose}) {  // Vigna's splitmix64, once for each
+  for (const std::uint64_t part : {std::uint64_t(rank), purpose}) {  // Vigna's splitmix64, once for each
     x += 0x9e3779b97f4a7c15u * (part + 1);
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;

@@ -132,7 +132,7 @@ class gradient_exchange {
   /// With options.leaves: returns the micro-batches of a step that this rank computes, in this order.
   std::vector<int> leaves() const {
     std::vector<int> own;
-    for (std::size_t i = 0; i < own_leaves().count; ++i) own.push_back(static_cast<int>(own_leaves().first + i));
+    for (std::size_t i = 0; i < own_leaves().count; ++i) own.push_back(int(own_leaves().first + i));
     return own;
   }
   /// Call it after the backward pass of each leaf, then step() once. (Without leaves, step() follows each pass.)
@@ -145,8 +145,7 @@ class gradient_exchange {
   }
   /// The same, and checks that `number` is the next leaf.
   void leaf(int number) {
-    if (const extent own = own_leaves();
-        leaves_given_ < own.count && number != static_cast<int>(own.first + leaves_given_))
+    if (const extent own = own_leaves(); leaves_given_ < own.count && number != int(own.first + leaves_given_))
       refuse("leaf " + std::to_string(number) + " is not the next one of this rank's leaves()");
     leaf();
   }
@@ -215,8 +214,7 @@ class gradient_exchange {
 
   /// The options that must be equal on all ranks, as one number, which is compared together with the plan.
   static std::uint64_t packed_options(const optimizer_options& o) {
-    return std::bit_cast<std::uint64_t>(o.density) + static_cast<std::uint64_t>(o.inputs) +
-           (static_cast<std::uint64_t>(o.leaves) << 32);
+    return std::bit_cast<std::uint64_t>(o.density) + std::uint64_t(o.inputs) + (std::uint64_t(o.leaves) << 32);
   }
   void demand(const refusal& wrong) {
     if (wrong) refuse(*wrong);
@@ -347,7 +345,7 @@ class gradient_exchange {
   double left_to_multiply() {
     if (!joins_begun_ || !reduce::divides<Op> || options_.inputs != uneven::by_those_left) return 1;
     join_->wait();
-    return static_cast<double>(comm_.size()) / static_cast<double>(active_);
+    return double(comm_.size()) / double(active_);
   }
 
   std::uint64_t active_ = 0;  ///< ranks that have data

@@ -52,7 +52,7 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
     for (T& x : run) {
       const T wanted = static_cast<T>(x + *rest), sent = static_cast<T>(static_cast<Wire>(wanted));
       const T left = static_cast<T>(wanted - sent);
-      *rest++ = std::isfinite(static_cast<double>(left)) ? left : T{};
+      *rest++ = std::isfinite(double(left)) ? left : T{};
       x = sent;
     }
   });
@@ -62,8 +62,7 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
 std::uint64_t largest_magnitude(const View auto& view) {
   std::uint64_t largest = 0;
   for_runs(view, [&](auto run) {
-    for (const auto& x : run)
-      largest = std::max(largest, std::bit_cast<std::uint64_t>(std::abs(static_cast<double>(x))));
+    for (const auto& x : run) largest = std::max(largest, std::bit_cast<std::uint64_t>(std::abs(double(x))));
   });
   return largest;
 }
@@ -86,13 +85,13 @@ class norm_of {
     if (std::isfinite(largest_))
       for_runs(view, [&](auto run) {
         for (const auto& x : run) {
-          const double y = static_cast<double>(x) * scale;
+          const double y = double(x) * scale;
           double rest = y * y;
           for (std::uint64_t& word : sum) {
             rest *= 0x1p32;
-            const auto whole = static_cast<std::int64_t>(rest);
-            word += static_cast<std::uint64_t>(whole);
-            rest -= static_cast<double>(whole);
+            const auto whole = std::int64_t(rest);
+            word += std::uint64_t(whole);
+            rest -= double(whole);
           }
         }
       });
@@ -106,7 +105,7 @@ class norm_of {
   double root() {
     carry();
     double squares = 0;
-    for (std::size_t i = words; i-- > 0;) squares = (squares + static_cast<double>(sum_[i])) * 0x1p-32;
+    for (std::size_t i = words; i-- > 0;) squares = (squares + double(sum_[i])) * 0x1p-32;
     return std::isfinite(largest_) ? std::ldexp(std::sqrt(squares), exponent_) : largest_;
   }
 

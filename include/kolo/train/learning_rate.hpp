@@ -8,7 +8,7 @@ namespace kolo::inline KOLO_ABI {
 
 /// The linear scaling rule: the rate of one rank times `ranks`, at most `most`.
 constexpr float by_size(float rate_of_one, int ranks, float most = 3.4e38f) {
-  const float rate = rate_of_one * static_cast<float>(ranks);
+  const float rate = rate_of_one * float(ranks);
   return rate < most ? rate : most;
 }
 
@@ -20,7 +20,7 @@ struct polynomial_decay {
   int power = 2;
 
   constexpr float operator()(int step) const {
-    const float left = step < steps ? 1.0f - static_cast<float>(step) / static_cast<float>(steps) : 0.0f;
+    const float left = step < steps ? 1.0f - float(step) / float(steps) : 0.0f;
     float factor = 1.0f;
     for (int i = 0; i < power; ++i) factor *= left;
     return (from - to) * factor + to;
@@ -50,7 +50,7 @@ struct warm_up {
 
   constexpr float operator()(int step) const {
     if (step >= steps) return then(step - steps);
-    return from + (then(0) - from) * (static_cast<float>(step) / static_cast<float>(steps));
+    return from + (then(0) - from) * (float(step) / float(steps));
   }
 };
 

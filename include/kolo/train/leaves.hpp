@@ -18,7 +18,7 @@ struct leaves {
   int number;  ///< of leaves in a step, over all ranks
 
   /// The leaves that this rank computes, which are adjacent.
-  constexpr extent of(int rank, int ranks) const { return block(static_cast<std::size_t>(number), ranks, rank); }
+  constexpr extent of(int rank, int ranks) const { return block(std::size_t(number), ranks, rank); }
 };
 
 namespace detail::train {

@@ -21,8 +21,8 @@ void average_metrics(auto& comm, std::span<double> metrics) { kolo::allreduce(co
 /// (NaN if no rank has any).
 void average_metrics(auto& comm, std::span<double> metrics, std::size_t samples) {
   std::vector<double> sums(metrics.begin(), metrics.end());
-  for (double& s : sums) s = samples > 0 ? s * static_cast<double>(samples) : 0;
-  sums.push_back(static_cast<double>(samples));
+  for (double& s : sums) s = samples > 0 ? s * double(samples) : 0;
+  sums.push_back(double(samples));
   kolo::allreduce(comm, sums, sum);
   for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] = sums[i] / sums.back();
 }
@@ -31,7 +31,7 @@ void average_metrics(auto& comm, std::span<double> metrics, std::size_t samples)
 /// has this rank's metrics, leaf after leaf (leaves, metrics). Errors: `invalid_argument` for leaves that no optimizer
 /// takes; those of `kolo::allgather`.
 std::vector<double> average_metrics(auto& comm, std::span<const double> of_leaves, leaves all) {
-  const auto number = static_cast<std::size_t>(all.number);
+  const auto number = std::size_t(all.number);
   const extent own = detail::train::checked(all, comm.size()).of(comm.rank(), comm.size());
   const std::size_t metrics = of_leaves.size() / own.count;
   std::vector<std::size_t> counts;
@@ -44,7 +44,7 @@ std::vector<double> average_metrics(auto& comm, std::span<const double> of_leave
       for (std::size_t i = 0; i < metrics; ++i) of_all[left * metrics + i] += of_all[right * metrics + i];
     });
   of_all.resize(metrics);
-  for (double& x : of_all) x /= static_cast<double>(number);
+  for (double& x : of_all) x /= double(number);
   return of_all;
 }
 

@@ -51,7 +51,7 @@ int passes_of(const Comm& comm, const optimizer_options& o) {
   refuse_if(o.inputs != uneven::refused, "options.leaves: all leaves are computed, so no rank runs out of data");
   refuse_if(has_wire<Op>, "options.leaves: gradients that travel as another type would be rounded where ranks meet");
   refuse_if(!schedule::Automatic<Algorithm>, "options.leaves has an order of its own: name no algorithm");
-  return static_cast<int>(own.count);
+  return int(own.count);
 }
 
 }  // namespace detail::train

@@ -164,7 +164,7 @@ class outer_optimizer {
   void make_parts(std::remove_reference_t<Range>& parameters) {
     const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
     local.refuse_shared_values();
-    rounds_.resize(static_cast<std::size_t>(options_.fragments));
+    rounds_.resize(std::size_t(options_.fragments));
     using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
     for (std::size_t k = 0; k < std::tuple_size_v<ranges>; ++k) {
       std::vector<std::size_t> which;
@@ -199,7 +199,7 @@ class outer_optimizer {
   }
 
   bool is_due(std::size_t f, long step) const {
-    const long every = options_.every, own = every * (static_cast<long>(f) + 1) / options_.fragments;
+    const long every = options_.every, own = every * (long(f) + 1) / options_.fragments;
     return step > 0 && step % every == own % every;
   }
 

@@ -102,8 +102,8 @@ void each_parameter(auto& parameters, auto f) {
 /// Calls f(parameter) for the parameter with this index, if there is one.
 void with_parameter(auto& parameters, std::size_t index, auto f) {
   each_range(parameters, [&](auto& range) {
-    const auto n = static_cast<std::size_t>(std::distance(std::begin(range), std::end(range)));
-    if (index < n) f(*std::next(std::begin(range), static_cast<std::ptrdiff_t>(index)));
+    const auto n = std::size_t(std::distance(std::begin(range), std::end(range)));
+    if (index < n) f(*std::next(std::begin(range), std::ptrdiff_t(index)));
     index -= n;  // wraps around after the parameter was found
   });
 }

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/os/descriptor.hpp>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -76,10 +76,8 @@ void for_each_named_after(const std::string& target, auto see) {
 /// Removes an unfinished file unless a process still writes it: a writer holds a lock, which the kernel releases if it
 /// is killed.
 inline void remove_unfinished(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (file < 0) return;
-  if (::flock(file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
-  ::close(file);
+  const os::descriptor file{::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+  if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
 }
 
 /// A file in the folder of the one that it will replace. The destructor removes it unless it has replaced that one.
@@ -87,49 +85,41 @@ class temporary_file {
  public:
   temporary_file(const std::string& target, ::mode_t permissions) {
     do {
-      if (descriptor_ >= 0) ::close(descriptor_);
       path_ = target + random_ending();
-      descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
-      if (descriptor_ < 0 || descriptor_ > STDERR_FILENO) continue;
-      // It has the number of a closed standard stream, to which the program may write.
-      const int standard = std::exchange(descriptor_, ::fcntl(descriptor_, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+      const int made = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
+      file_ = os::descriptor{made};
       const int failed = errno;
-      ::close(standard);
-      if (descriptor_ < 0) ::unlink(path_.c_str()), errno = failed;
-    } while (descriptor_ < 0 ? errno == EEXIST || errno == EINTR : !is_kept());
+      if (made >= 0 && !file_) ::unlink(path_.c_str()), errno = failed;
+    } while (file_ ? !is_kept() : errno == EEXIST || errno == EINTR);
   }
   temporary_file(const temporary_file&) = delete;
   temporary_file& operator=(const temporary_file&) = delete;
   ~temporary_file() {
-    if (descriptor_ < 0) return;
-    ::close(descriptor_);
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (file_ && !path_.empty()) ::unlink(path_.c_str());
   }
 
-  bool is_open() const { return descriptor_ >= 0; }
+  bool is_open() const { return bool{file_}; }
 
   /// Returns false, with the reason in `errno`, if not all of it could be written.
   bool write(std::span<const std::byte> chunk) {
     while (!chunk.empty()) {
-      const ::ssize_t n = ::write(descriptor_, chunk.data(), chunk.size());
+      const ::ssize_t n = ::write(file_.get(), chunk.data(), chunk.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return false;
-      chunk = chunk.subspan(static_cast<std::size_t>(n));
+      chunk = chunk.subspan(std::size_t(n));
     }
     return true;
   }
 
-  bool permit(::mode_t permissions) { return ::fchmod(descriptor_, permissions) == 0; }
+  bool permit(::mode_t permissions) { return ::fchmod(file_.get(), permissions) == 0; }
 
   /// Writes this file to the disk and renames it to `target`.
   bool become(const std::string& target, const std::string& folder) {
-    if (::fsync(descriptor_) != 0) return false;
+    if (::fsync(file_.get()) != 0) return false;
     if (::rename(path_.c_str(), target.c_str()) != 0) return false;
     path_.clear();
-    const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) return true;  // renamed nevertheless; only a power failure could still undo it
-    ::fsync(directory);
-    ::close(directory);
+    const os::descriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (directory) ::fsync(directory.get());  // else only a power failure could still undo it
     return true;
   }
 
@@ -137,19 +127,18 @@ class temporary_file {
   static std::string random_ending() {
     std::string ending{unfinished_mark};
     std::array<unsigned char, unfinished_letters> letters{};
-    if (::getrandom(letters.data(), letters.size(), 0) != static_cast<::ssize_t>(letters.size()))
-      throw error{errc::system, "the system has no random numbers"};
+    os::fill_randomly(letters.data(), letters.size());
     for (const unsigned char c : letters) ending += "0123456789abcdefghijklmnopqrstuv"[c % 32];
     return ending;
   }
   /// Locks the file. Returns false if another process has removed it as a leftover.
   bool is_kept() const {
     struct stat now {};
-    return ::flock(descriptor_, LOCK_EX) != 0 || ::fstat(descriptor_, &now) != 0 || now.st_nlink > 0;
+    return ::flock(file_.get(), LOCK_EX) != 0 || ::fstat(file_.get(), &now) != 0 || now.st_nlink > 0;
   }
 
   std::string path_;
-  int descriptor_ = -1;
+  os::descriptor file_{};
 };
 
 /// `replace_file` without the search for leftovers. Returns the path that was replaced: `path`, or the target of its

@@ -96,7 +96,7 @@ class shard_file {
   }
   std::uint64_t bytes() const {
     struct stat now {};
-    return ::fstat(::fileno(file_.get()), &now) == 0 ? static_cast<std::uint64_t>(now.st_size) : 0;
+    return ::fstat(::fileno(file_.get()), &now) == 0 ? std::uint64_t(now.st_size) : 0;
   }
   void go_to(std::size_t byte) {
     if (::fseeko(file_.get(), static_cast<::off_t>(byte), SEEK_SET) != 0)
@@ -136,7 +136,7 @@ std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local, step_
         throw error{errc::invalid_argument, "parameter " + std::to_string(parameter) + " was updated in " +
                                                 std::to_string(steps) + " of " + std::to_string(file.head.steps) +
                                                 " steps, and a sharded_optimizer counts one number for all"};
-      counts.emplace_back(&optimizer.steps_of(own), static_cast<long>(steps));
+      counts.emplace_back(&optimizer.steps_of(own), long(steps));
       found += to - from;
     }
     at += columns * count * bytes;
@@ -164,8 +164,7 @@ void write_shard(const std::string& path, auto& optimizer, shard_head head) {
   head.slices = optimizer.slices().size();
   std::vector<slice_position> positions;
   for (const owned_slice& s : optimizer.slices())
-    positions.push_back(
-        {s.parameter, s.first, s.count, s.element_bytes, static_cast<std::uint64_t>(optimizer.steps_of(s))});
+    positions.push_back({s.parameter, s.first, s.count, s.element_bytes, std::uint64_t(optimizer.steps_of(s))});
   std::vector<std::span<const std::byte>> chunks{std::as_bytes(std::span{&head, 1}),
                                                  std::as_bytes(std::span{positions})};
   for (const owned_slice& s : optimizer.slices()) {
@@ -198,7 +197,7 @@ shard_head shared_index(const std::string& path, auto& comm) {
 /// Reads this rank's share from the files that `index` names; returns the steps, which it does not set.
 step_counts read_parts(const std::string& path, const shard_head& index, auto& optimizer) {
   constexpr std::size_t states = std::remove_reference_t<decltype(optimizer.inner())>::states;
-  const auto rank = static_cast<std::uint64_t>(optimizer.comm().rank());
+  const auto rank = std::uint64_t(optimizer.comm().rank());
   step_counts counts;
   std::size_t wanted = 0, found = 0;
   for (const owned_slice& s : optimizer.slices()) wanted += s.count;
@@ -228,7 +227,7 @@ step_counts read_parts(const std::string& path, const shard_head& index, auto& o
 /// `replace_file`. The previous checkpoint is then unchanged.
 void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   auto& comm = optimizer.comm();
-  const auto rank = static_cast<std::uint64_t>(comm.rank()), ranks = static_cast<std::uint64_t>(comm.size());
+  const auto rank = std::uint64_t(comm.rank()), ranks = std::uint64_t(comm.size());
   if (!detail::train::are_alike(comm, std::hash<std::string>{}(detail::train::name_of(path))))
     throw error{errc::mismatch, "ranks save checkpoints of different names; here: " + path};
   std::uint64_t before = 0;
@@ -236,8 +235,7 @@ void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
     if (rank == 0) before = detail::train::saved_before(path);
   });
   kolo::broadcast(comm, std::span{&before, 1}, 0);
-  const detail::train::shard_head index{
-      .steps = static_cast<std::uint64_t>(optimizer.steps()), .ranks = ranks, .save = before + 1};
+  const detail::train::shard_head index{.steps = std::uint64_t(optimizer.steps()), .ranks = ranks, .save = before + 1};
   const std::string own = detail::train::shard_name(path, index, rank);
   const auto undo = [&] { ::unlink(own.c_str()); };
   detail::train::together(
@@ -281,7 +279,7 @@ void load_sharded_checkpoint(const std::string& path, auto& optimizer) {
     }
   }
   for (const auto& [counter, steps] : counts) *counter = steps;
-  optimizer.steps() = static_cast<long>(index.steps);
+  optimizer.steps() = long(index.steps);
   optimizer.share_values();
 }
 

@@ -86,7 +86,7 @@ class sharded_parameters {
   sharded_parameters(Comm& comm, Rule rule, const std::vector<std::vector<sharded_tensor<T>*>>& groups,
                      const sharded_parameters_options& options = {})
       : comm_{comm}, inner_{std::move(rule)}, options_{options} {
-    const auto p = static_cast<std::size_t>(comm.size()), r = static_cast<std::size_t>(comm.rank());
+    const auto p = std::size_t(comm.size()), r = std::size_t(comm.rank());
     detail::train::check_before_comparison(comm_, [&] { detail::train::check_groups(groups); });
     for (const auto& tensors : groups) {
       const group& g = groups_.emplace_back(tensors, p, Rule::states);
@@ -117,7 +117,7 @@ class sharded_parameters {
       std::fill_n(g.whole.get(), g.part * size(), T{});
       g.show_values();
       detail::core::with_rollback([&] { fill(i); }, [&] { drop(g); });
-      std::copy_n(g.whole.get() + g.part * static_cast<std::size_t>(comm_.rank()), g.part, g.values.data());
+      std::copy_n(g.whole.get() + g.part * std::size_t(comm_.rank()), g.part, g.values.data());
       drop(g);
     }
   }
@@ -206,7 +206,7 @@ class sharded_parameters {
  private:
   /// Compares the ranks: ranks that differ would take the parts of others for other elements.
   void compare() {
-    detail::train::digest mine{static_cast<std::uint64_t>(options_.ahead)};
+    detail::train::digest mine{std::uint64_t(options_.ahead)};
     for (const group& g : groups_) {
       mine.add(g.tensors.size());
       for (const auto* t : g.tensors) mine.add(t->size());
@@ -217,7 +217,7 @@ class sharded_parameters {
           "kolo::sharded_parameters: ranks differ in the groups, in sizes of their tensors, or in options.ahead"};
     number_ = ++comm_.engine()->owners;
   }
-  std::size_t size() const { return static_cast<std::size_t>(comm_.size()); }
+  std::size_t size() const { return std::size_t(comm_.size()); }
   /// A guard like that of `bucket_queue::calls`.
   detail::train::calls_of<wire_type> calls() { return {*comm_.engine(), number_, steps_}; }
   [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }

@@ -72,7 +72,7 @@ template <class C, Element T>
 std::vector<std::uint64_t> counts_of_rows(C& comm, const sparse_rows<T>& g) {
   using three = std::array<std::uint64_t, 3>;
   const three own{g.rows.size(), g.height, g.width};
-  std::vector<three> all(static_cast<std::size_t>(comm.size()));
+  std::vector<three> all(std::size_t(comm.size()));
   kolo::allgather(comm, std::span{&own, 1}, all);
   std::vector<std::uint64_t> counts;
   for (const auto& [rows, height, width] : all) {
@@ -87,7 +87,7 @@ std::vector<std::uint64_t> counts_of_rows(C& comm, const sparse_rows<T>& g) {
 template <class C, class T>
 std::vector<T> gathered(C& comm, const std::vector<T>& own, std::vector<std::uint64_t>& counts) {
   std::size_t total = 0;
-  for (const auto n : counts) total += static_cast<std::size_t>(n);
+  for (const auto n : counts) total += std::size_t(n);
   std::vector<T> all(total);
   kolo::allgather(comm, own, all, counts);
   return all;
@@ -98,12 +98,12 @@ template <class C, Element T, class Op>
 void densify(C& comm, sparse_rows<T>& g, std::vector<std::uint64_t> rows, const Op& op) {
   std::vector<T> dense(g.height * g.width);
   for (std::size_t i = 0; i < g.rows.size(); ++i)
-    std::copy_n(g.values.data() + i * g.width, g.width, dense.data() + static_cast<std::size_t>(g.rows[i]) * g.width);
+    std::copy_n(g.values.data() + i * g.width, g.width, dense.data() + std::size_t(g.rows[i]) * g.width);
   kolo::allreduce(comm, dense, op);
   g.rows = std::move(rows);
   g.values.resize(g.rows.size() * g.width);
   for (std::size_t i = 0; i < g.rows.size(); ++i)
-    std::copy_n(dense.data() + static_cast<std::size_t>(g.rows[i]) * g.width, g.width, g.values.data() + i * g.width);
+    std::copy_n(dense.data() + std::size_t(g.rows[i]) * g.width, g.width, g.values.data() + i * g.width);
 }
 
 }  // namespace detail::train
@@ -130,7 +130,7 @@ void sparse_allreduce(C& comm, sparse_rows<T>& gradient, const Op& op, double de
   auto rows = all.rows;
   std::sort(rows.begin(), rows.end());
   rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-  if (static_cast<double>(rows.size()) > density * static_cast<double>(gradient.height))
+  if (double(rows.size()) > density * double(gradient.height))
     return detail::train::densify(comm, gradient, std::move(rows), op);
   for (auto& n : counts) n *= gradient.width;
   all.values = detail::train::gathered(comm, gradient.values, counts);
@@ -160,7 +160,7 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
   else sparse_allreduce(comm, g, op, density);
   list.touched.assign(g.rows.begin(), g.rows.end());
   for (std::size_t i = 0; i < g.rows.size(); ++i)
-    std::copy_n(g.values.data() + i * width, width, view.data() + static_cast<std::size_t>(g.rows[i]) * width);
+    std::copy_n(g.values.data() + i * width, width, view.data() + std::size_t(g.rows[i]) * width);
 }
 
 }  // namespace detail::train

@@ -70,7 +70,7 @@ void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&
   if (comm.rank() == root) try {
       load_checkpoint(path, parameters);
     } catch (const error& e) {
-      verdict = {static_cast<int>(e.code()), std::string_view{e.cause().text}};
+      verdict = {int(e.code()), std::string_view{e.cause().text}};
     }
   kolo::broadcast(comm, std::span{&verdict, 1}, root);
   if (verdict.code != 0) throw error{static_cast<errc>(verdict.code), std::string{std::string_view{verdict.text}}};

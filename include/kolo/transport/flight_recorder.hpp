@@ -26,13 +26,13 @@ class operation_summary {
   constexpr operation_summary() = default;
   constexpr explicit operation_summary(std::uint64_t word) : word_{word} {}
   constexpr operation_summary(kind k, int rounds, std::uint64_t bytes)
-      : word_{static_cast<std::uint64_t>(k) | (bytes >= least_timed ? timed : 0) |
-              least(static_cast<unsigned>(rounds), 0x7fff) << 9 | least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
+      : word_{std::uint64_t(k) | (bytes >= least_timed ? timed : 0) | least(unsigned(rounds), 0x7fff) << 9 |
+              least(bytes, (std::uint64_t{1} << 40) - 1) << 24} {}
 
   constexpr std::uint64_t word() const { return word_; }
   constexpr kind what() const { return static_cast<kind>(word_ & 0xff); }
   constexpr bool is_timed() const { return (word_ & timed) != 0; }
-  constexpr int rounds() const { return static_cast<int>(word_ >> 9 & 0x7fff); }
+  constexpr int rounds() const { return int(word_ >> 9 & 0x7fff); }
   constexpr std::uint64_t bytes() const { return word_ >> 24; }
 
  private:
@@ -268,10 +268,10 @@ class flight_log {
 /// but those in shared memory are empty then.
 template <Transport T>
 std::vector<std::shared_ptr<const flight_recorder>> recorders_of(const T& transport, const flight_log& log) {
-  std::vector<std::shared_ptr<const flight_recorder>> all(static_cast<std::size_t>(transport.size()));
+  std::vector<std::shared_ptr<const flight_recorder>> all(std::size_t(transport.size()));
   for (int r = 0; r < transport.size(); ++r)
-    if constexpr (Observable<T>) all[static_cast<std::size_t>(r)] = transport.recorder(r);
-  all[static_cast<std::size_t>(transport.rank())] = log.own();
+    if constexpr (Observable<T>) all[std::size_t(r)] = transport.recorder(r);
+  all[std::size_t(transport.rank())] = log.own();
   return all;
 }
 

@@ -22,7 +22,7 @@ class fifo {
   T& front() { return all_[first_]; }
   void push(const T& one) {
     if (all_.size() == all_.capacity() && first_ > 0)
-      all_.erase(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(std::exchange(first_, 0)));
+      all_.erase(all_.begin(), all_.begin() + std::ptrdiff_t(std::exchange(first_, 0)));
     all_.push_back(one);
   }
   void pop() {
@@ -49,7 +49,7 @@ struct posted_ticket {
 template <SlotTransport Base>
 class message_queues {
  public:
-  explicit message_queues(int peers) : peers_(static_cast<std::size_t>(peers)) {}
+  explicit message_queues(int peers) : peers_(std::size_t(peers)) {}
 
   posted_ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     return post(peer, true, {const_cast<std::byte*>(data), bytes, tag, false});
@@ -64,7 +64,7 @@ class message_queues {
   /// message.
   void progress(Base& transport, auto report_mismatch) {
     if (in_flight_ == 0) return;
-    for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    for (int peer = 0; peer < int(peers_.size()); ++peer) {
       auto &out = queue_of(peer, true), &in = queue_of(peer, false);
       while (!out.waiting.is_empty() && send_front(transport, peer, out.waiting.front())) finish(out);
       while (!in.waiting.is_empty() && receive_front(transport, peer, in.waiting.front(), report_mismatch)) finish(in);
@@ -84,7 +84,7 @@ class message_queues {
   };
 
   queue& queue_of(int peer, bool outgoing) {
-    auto& both = peers_[static_cast<std::size_t>(peer)];
+    auto& both = peers_[std::size_t(peer)];
     return outgoing ? both.first : both.second;
   }
   posted_ticket post(int peer, bool outgoing, const posted& what) {

@@ -25,8 +25,8 @@ class node_map {
     return all;
   }
 
-  int size() const { return static_cast<int>(nodes_.size()); }
-  int of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
+  int size() const { return int(nodes_.size()); }
+  int of(int rank) const { return nodes_[std::size_t(rank)]; }
   const std::vector<int>& nodes() const { return nodes_; }
 
   /// Nodes are numbered in the order of their lowest ranks, the ranks of a node in the order of theirs.

@@ -123,15 +123,14 @@ template <class T>
   requires SlotTransport<T> || MessageTransport<T>
 void small_allgather(T& transport, void* items, std::size_t item_bytes, const wait_context& s) {
   auto* bytes = static_cast<std::byte*>(items);
-  const auto mine = static_cast<std::size_t>(transport.rank()) * item_bytes,
-             all = static_cast<std::size_t>(transport.size()) * item_bytes;
+  const auto mine = std::size_t(transport.rank()) * item_bytes, all = std::size_t(transport.size()) * item_bytes;
   if (transport.rank() != 0) {
     small_send(transport, 0, bytes + mine, item_bytes, s);
     small_receive(transport, 0, bytes, all, s);
     return;
   }
   for (int r = 1; r < transport.size(); ++r)
-    small_receive(transport, r, bytes + static_cast<std::size_t>(r) * item_bytes, item_bytes, s);
+    small_receive(transport, r, bytes + std::size_t(r) * item_bytes, item_bytes, s);
   for (int r = 1; r < transport.size(); ++r) small_send(transport, r, bytes, all, s);
 }
 template <class T>
@@ -142,8 +141,8 @@ void small_allgather(T& transport, void* items, std::size_t item_bytes, const ch
 /// Likewise; by rank.
 template <class X, class T>
 std::vector<X> small_allgather(T& transport, const X& mine, const char* operation) {
-  std::vector<X> all(static_cast<std::size_t>(transport.size()));
-  all[static_cast<std::size_t>(transport.rank())] = mine;
+  std::vector<X> all(std::size_t(transport.size()));
+  all[std::size_t(transport.rank())] = mine;
   small_allgather(transport, all.data(), sizeof mine, operation);
   return all;
 }
@@ -156,10 +155,9 @@ std::vector<int> group_of(Transport auto& transport, int color, int key) {
   const auto all = small_allgather(transport, member{color, key}, "split");
   std::vector<int> group;
   for (int r = 0; r < transport.size(); ++r)
-    if (all[static_cast<std::size_t>(r)].color == color) group.push_back(r);
-  std::stable_sort(group.begin(), group.end(), [&](int a, int b) {
-    return all[static_cast<std::size_t>(a)].key < all[static_cast<std::size_t>(b)].key;
-  });
+    if (all[std::size_t(r)].color == color) group.push_back(r);
+  std::stable_sort(group.begin(), group.end(),
+                   [&](int a, int b) { return all[std::size_t(a)].key < all[std::size_t(b)].key; });
   return group;
 }
 

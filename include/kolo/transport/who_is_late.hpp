@@ -34,8 +34,8 @@ inline constexpr int not_known = -1;
 /// chain is a circle (several ranks are awaited at once, and the one polled last also waits), the late rank is one that
 /// is stopped, or else the one that has not polled for longest. If all wait, it is `not_known`.
 [[gnu::cold, gnu::noinline]] inline int who_is_late(std::span<const sign_of_life> of, int first) {
-  const auto count = static_cast<int>(of.size());
-  const auto at = [&](int r) -> const sign_of_life& { return of[static_cast<std::size_t>(r)]; };
+  const auto count = int(of.size());
+  const auto at = [&](int r) -> const sign_of_life& { return of[std::size_t(r)]; };
   int end = first;
   for (int steps = 0; steps < count && end >= 0 && end < count && at(end).is == sign_of_life::waiting; ++steps)
     end = at(end).awaits;
@@ -52,10 +52,10 @@ inline constexpr int not_known = -1;
 /// "rank 0 waits for rank 1, which waits for rank 0": the circle at the end of the chain from `first`; empty: there is
 /// none.
 [[gnu::cold, gnu::noinline]] inline std::string cycle_from(std::span<const sign_of_life> of, int first) {
-  const auto count = static_cast<int>(of.size());
+  const auto count = int(of.size());
   const auto awaited_by = [&](int r) {
-    const bool waits = r >= 0 && r < count && of[static_cast<std::size_t>(r)].is == sign_of_life::waiting;
-    return waits ? of[static_cast<std::size_t>(r)].awaits : not_known;
+    const bool waits = r >= 0 && r < count && of[std::size_t(r)].is == sign_of_life::waiting;
+    return waits ? of[std::size_t(r)].awaits : not_known;
   };
   int begin = first;
   for (int steps = 0; steps < count; ++steps) begin = awaited_by(begin);
@@ -77,7 +77,7 @@ inline constexpr int not_known = -1;
     return core::text_of({"rank ", first, in_time,
                           ", and it waits itself, as all do: ", circle.empty() ? "who is late is not known" : circle});
   }
-  const auto at = static_cast<std::size_t>(late);
+  const auto at = std::size_t(late);
   const bool is_stopped = at < of.size() && of[at].is == sign_of_life::stopped;
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
   if (late == first) return core::text_of({"rank ", late, " is late: it", in_time, and_stopped});

@@ -36,7 +36,7 @@ class bfloat16 {
   KOLO_HOST_DEVICE static constexpr std::uint16_t narrow(float x) {
     const auto bits = __builtin_bit_cast(std::uint32_t, x);
     const std::uint32_t nan = x != x ? ~0U : 0U;
-    return static_cast<std::uint16_t>(((bits + 0x7fffU + ((bits >> 16) & 1U)) | nan) >> 16);
+    return std::uint16_t(((bits + 0x7fffU + ((bits >> 16) & 1U)) | nan) >> 16);
   }
 
   std::uint16_t bits_;

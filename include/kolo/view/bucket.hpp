@@ -139,7 +139,7 @@ class bucket {
   template <class X>
   static void add_part(std::vector<entry>& runs, X& part) {
     if constexpr (detail::view::ListOfViews<X>) {
-      for (std::size_t k = 0; k < static_cast<std::size_t>(part.size()); ++k) add_part(runs, part.data()[k]);
+      for (std::size_t k = 0; k < std::size_t(part.size()); ++k) add_part(runs, part.data()[k]);
     } else {
       const auto view = kolo::as_view(part);
       for (std::size_t i = 0; i < view.size();) {

@@ -63,7 +63,7 @@ constexpr std::string_view name(element_type type) {
   constexpr std::string_view names[] = {"opaque",  "boolean", "int8",        "int16",     "int32",     "int64",
                                         "uint8",   "uint16",  "uint32",      "uint64",    "float16",   "bfloat16",
                                         "float32", "float64", "long_double", "complex64", "complex128"};
-  const auto i = static_cast<std::size_t>(type);
+  const auto i = std::size_t(type);
   return i < std::size(names) ? names[i] : "unknown";
 }
 

@@ -63,9 +63,7 @@ class float16 {
 #endif
 
  private:
-  KOLO_HOST_DEVICE static constexpr std::uint32_t all_if(bool condition) {
-    return 0U - static_cast<std::uint32_t>(condition);
-  }
+  KOLO_HOST_DEVICE static constexpr std::uint32_t all_if(bool condition) { return 0U - std::uint32_t(condition); }
   KOLO_HOST_DEVICE static constexpr std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
   KOLO_HOST_DEVICE static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
@@ -88,14 +86,13 @@ class float16 {
   // each of them.)
   KOLO_HOST_DEVICE static constexpr std::uint16_t narrow(float x) {
     const std::uint32_t magnitude = bits_of(x) & 0x7fffffffU;
-    const std::uint32_t infinite = all_if(static_cast<std::int32_t>(magnitude) > 0x477fffff);
+    const std::uint32_t infinite = all_if(std::int32_t(magnitude) > 0x477fffff);
     const float size = float_of(magnitude & ~infinite);
     const float normal = size + float_of((bits_of(size) & 0x7f800000U) + (13U << 23) + 0x800U);
     const float subnormal = size + float_of(bits_of(0x1p-1F) + 0x800U);
     const std::uint32_t total = bits_of(normal < subnormal ? subnormal : normal);
     const std::uint32_t finite = (total + (total >> 13)) << 16;
-    return static_cast<std::uint16_t>(
-        (finite | (infinite & 0x7c000000U) | (bits_of(x) & 0x80000000U) | all_if(x != x)) >> 16);
+    return std::uint16_t((finite | (infinite & 0x7c000000U) | (bits_of(x) & 0x80000000U) | all_if(x != x)) >> 16);
   }
 
   std::uint16_t bits_;

@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI {
 template <int Exponent, std::uint8_t Greatest>
 class float8 {
   static constexpr int fraction = 7 - Exponent, bias = (1 << (Exponent - 1)) - 1, dropped = 23 - fraction;
-  static constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - bias);
+  static constexpr std::uint32_t rebias = std::uint32_t(127 - bias);
 
  public:
   float8() = default;
@@ -39,12 +39,12 @@ class float8 {
   static constexpr float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
   /// A float whose last fraction bit has the weight of this format's least number.
-  static constexpr float aligned = float_of((rebias + 1 + static_cast<std::uint32_t>(dropped)) << 23);
-  static constexpr float least = float_of((rebias + 1 - static_cast<std::uint32_t>(fraction)) << 23);
+  static constexpr float aligned = float_of((rebias + 1 + std::uint32_t(dropped)) << 23);
+  static constexpr float least = float_of((rebias + 1 - std::uint32_t(fraction)) << 23);
 
   /// By masks: no compiler vectorises floating-point arithmetic under a condition.
   static constexpr std::uint32_t choose(bool first, std::uint32_t a, std::uint32_t b) {
-    const std::uint32_t mask = 0U - static_cast<std::uint32_t>(first);
+    const std::uint32_t mask = 0U - std::uint32_t(first);
     return (a & mask) | (b & ~mask);
   }
 
@@ -56,13 +56,13 @@ class float8 {
     const std::uint32_t subnormal = bits_of(float_of(bounded) + aligned) - bits_of(aligned);
     const std::uint32_t saturated = normal > Greatest ? Greatest : normal;
     const std::uint32_t number = choose(size >= ((rebias + 1) << 23), saturated, subnormal);
-    return static_cast<std::uint8_t>(choose(size > 0x7f800000U, 0x7fU, number) | ((all >> 24) & 0x80U));
+    return std::uint8_t(choose(size > 0x7f800000U, 0x7fU, number) | ((all >> 24) & 0x80U));
   }
 
   static constexpr float widen(std::uint8_t bits) {
     const std::uint32_t size = bits & 0x7fU, sign = (bits & 0x80U) << 24;
     const std::uint32_t normal = (size << dropped) + (rebias << 23);
-    const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(size)) * least);
+    const std::uint32_t subnormal = bits_of(float(std::int32_t(size)) * least);
     const std::uint32_t finite = choose(size < (1U << fraction), subnormal, normal);
     const bool is_infinite = size == Greatest + 1U && size != 0x7fU;
     return float_of(choose(size > Greatest, choose(is_infinite, 0x7f800000U, 0x7fc00000U), finite) | sign);

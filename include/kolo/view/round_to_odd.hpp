@@ -18,8 +18,8 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(double x) {
   constexpr double largest = 0x1.fffffep+127;
   const double size = x < 0 ? -x : x;
   const bool beyond = size > largest && size <= 0x1.fffffffffffffp+1023;
-  const auto nearest = static_cast<float>(beyond ? (x < 0 ? -largest : largest) : x);
-  const double back = nearest < 0 ? -static_cast<double>(nearest) : static_cast<double>(nearest);
+  const auto nearest = float(beyond ? (x < 0 ? -largest : largest) : x);
+  const double back = nearest < 0 ? -double(nearest) : double(nearest);
   const bool too_large = back > size, lost = back < size || too_large;
   return __builtin_bit_cast(float,
                             (__builtin_bit_cast(std::uint32_t, nearest) - (too_large ? 1U : 0U)) | (lost ? 1U : 0U));
@@ -30,15 +30,15 @@ template <class Number>
 KOLO_HOST_DEVICE constexpr float round_to_odd(Number x) {
   using limits = std::numeric_limits<Number>;
   if constexpr (limits::digits <= 53) {
-    return round_to_odd(static_cast<double>(x));
+    return round_to_odd(double(x));
   } else if constexpr (limits::is_integer) {
     auto size = static_cast<std::make_unsigned_t<Number>>(x);
     if (x < 0) size = 0 - size;
     double unit = x < 0 ? -1 : 1;
     for (; size >> 53 != 0; unit *= 2) size = (size >> 1) | (size & 1);
-    return round_to_odd(static_cast<double>(size) * unit);
+    return round_to_odd(double(size) * unit);
   } else {
-    const auto nearest = static_cast<double>(x);
+    const auto nearest = double(x);
     const bool too_large = x < 0 ? nearest < x : nearest > x;
     return round_to_odd(__builtin_bit_cast(
         double, (__builtin_bit_cast(std::uint64_t, nearest) - (too_large ? 1U : 0U)) | (nearest != x ? 1U : 0U)));

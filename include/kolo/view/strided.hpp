@@ -21,19 +21,17 @@ template <int N>
 class per_dimension {
  public:
   template <std::integral... Number>
-  constexpr per_dimension(Number... number)
-      : values_{static_cast<std::ptrdiff_t>(number)...} {  // NOLINT: stands for a list
+  constexpr per_dimension(Number... number) : values_{std::ptrdiff_t(number)...} {  // NOLINT: stands for a list
     static_assert(sizeof...(Number) == N, "kolo::strided has as many extents and strides as dimensions");
   }
   template <std::integral Number>
-  constexpr per_dimension(
-      const std::array<Number, static_cast<std::size_t>(N)>& numbers) {  // NOLINT: stands for a list
-    for (std::size_t d = 0; d < N; ++d) values_[d] = static_cast<std::ptrdiff_t>(numbers[d]);
+  constexpr per_dimension(const std::array<Number, std::size_t(N)>& numbers) {  // NOLINT: stands for a list
+    for (std::size_t d = 0; d < N; ++d) values_[d] = std::ptrdiff_t(numbers[d]);
   }
-  constexpr std::ptrdiff_t operator[](int d) const { return values_[static_cast<std::size_t>(d)]; }
+  constexpr std::ptrdiff_t operator[](int d) const { return values_[std::size_t(d)]; }
 
  private:
-  std::array<std::ptrdiff_t, static_cast<std::size_t>(N)> values_{};
+  std::array<std::ptrdiff_t, std::size_t(N)> values_{};
 };
 }  // namespace detail::view
 
@@ -54,13 +52,13 @@ class strided {
     for (int d = 0; d < N; ++d) {
       if (extents[d] < 0)
         throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
-      const auto n = static_cast<std::size_t>(extents[d]);
+      const auto n = std::size_t(extents[d]);
       if (n != 0 && size_ > ~std::size_t{0} / n)
         throw std::invalid_argument("kolo::strided: it has more elements than can be counted");
       size_ *= n;
     }
-    while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == static_cast<std::ptrdiff_t>(run_)))
-      run_ *= static_cast<std::size_t>(extents[--outer_]);
+    while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == std::ptrdiff_t(run_)))
+      run_ *= std::size_t(extents[--outer_]);
   }
 
   constexpr std::size_t size() const { return size_; }                  ///< elements, of all dimensions
@@ -70,11 +68,11 @@ class strided {
   /// The contiguous elements from element i on; i < size().
   constexpr std::span<T> run(std::size_t i) const {
     const std::size_t within = i % run_;
-    std::ptrdiff_t offset = static_cast<std::ptrdiff_t>(within);
+    std::ptrdiff_t offset = std::ptrdiff_t(within);
     std::size_t rest = i / run_;
     for (int d = outer_ - 1; d >= 0; --d) {
-      const auto extent = static_cast<std::size_t>(extents_[d]);
-      offset += static_cast<std::ptrdiff_t>(rest % extent) * strides_[d];
+      const auto extent = std::size_t(extents_[d]);
+      offset += std::ptrdiff_t(rest % extent) * strides_[d];
       rest /= extent;
     }
     return {data_ + offset, run_ - within};

@@ -115,7 +115,7 @@ constexpr V as_view(const V& view) {
 template <class X>
   requires(!View<std::remove_cv_t<X>> && detail::view::HasDataAndSize<X> && !detail::view::MayHaveGaps<X>)
 constexpr auto as_view(X& x) {
-  return std::span<std::remove_pointer_t<decltype(x.data())>>{x.data(), static_cast<std::size_t>(x.size())};
+  return std::span<std::remove_pointer_t<decltype(x.data())>>{x.data(), std::size_t(x.size())};
 }
 
 /// A part of a matrix, in the order in which the matrix is stored.
@@ -130,11 +130,11 @@ constexpr auto as_view(X& x) {
 template <class X>
   requires detail::view::LikeMdspan<X>
 constexpr auto as_view(const X& x) {
-  constexpr int rank = static_cast<int>(X::rank());
+  constexpr int rank = int(X::rank());
   std::array<std::ptrdiff_t, X::rank()> extents{}, strides{};
   for (std::size_t d = 0; d < X::rank(); ++d) {
-    extents[d] = static_cast<std::ptrdiff_t>(x.extent(d));
-    strides[d] = static_cast<std::ptrdiff_t>(x.stride(d));
+    extents[d] = std::ptrdiff_t(x.extent(d));
+    strides[d] = std::ptrdiff_t(x.stride(d));
   }
   return strided<typename X::element_type, rank>{x.data_handle(), extents, strides};
 }

@@ -18,7 +18,7 @@ void sum_sparse(Comm& c, at::Tensor t, const typename Comm::options& how) {
   const at::Tensor where = mine.indices().t().contiguous(),
                    what = flattened(mine.values());  // (n, dimensions), (n, ...)
   const std::int64_t n = mine._nnz();
-  std::vector<std::int64_t> all(static_cast<std::size_t>(c.size()));
+  std::vector<std::int64_t> all(std::size_t(c.size()));
   kolo::allgather(c, std::span{&n, 1}, all, how);
 
   std::int64_t total = 0;
@@ -29,7 +29,7 @@ void sum_sparse(Comm& c, at::Tensor t, const typename Comm::options& how) {
     const at::Tensor whole = at::empty(shape, part.options());
     const auto each = total > 0 ? whole.numel() / total : 0;
     std::vector<std::size_t> counts;
-    for (const auto entries : all) counts.push_back(static_cast<std::size_t>(entries * each));
+    for (const auto entries : all) counts.push_back(std::size_t(entries * each));
     kolo::allgather(c, elements_of(part), elements_of(whole), counts, how);
     return whole;
   };

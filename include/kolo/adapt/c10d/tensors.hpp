@@ -68,7 +68,7 @@ inline const at::Tensor& only(const char* call, const tensors& list) {
 /// Returns the only list of these lists, which has a tensor for each rank.
 inline const tensors& one_each(const char* call, const std::vector<tensors>& lists, int size) {
   require(lists.size() == 1, call, "it takes one list of tensors of each process");
-  require(lists.front().size() == static_cast<std::size_t>(size), call, "it takes a tensor for each rank");
+  require(lists.front().size() == std::size_t(size), call, "it takes a tensor for each rank");
   check(call, lists.front());
   return lists.front();
 }
@@ -91,7 +91,7 @@ inline void check_overlap(const char* call, const at::Tensor& part, const at::Te
   const auto *const p = static_cast<const std::byte*>(part.data_ptr()), *const w = static_cast<const std::byte*>(
                                                                             whole.data_ptr());
   const bool are_apart = p + part.nbytes() <= w || w + whole.nbytes() <= p;
-  require(are_apart || (at >= 0 && p == w + static_cast<std::size_t>(at) * part.itemsize()), call,
+  require(are_apart || (at >= 0 && p == w + std::size_t(at) * part.itemsize()), call,
           "in and out overlap, and neither is this rank's part of the other");
 }
 
@@ -104,11 +104,10 @@ inline std::vector<std::size_t> counts_of(const char* call, const at::Tensor& t,
     require(n >= 0, call, "a rank has a negative number of rows");
     total += n;
   }
-  require(rows.empty() ? static_cast<std::size_t>(all) % p == 0 : rows.size() == p && total == all, call,
+  require(rows.empty() ? std::size_t(all) % p == 0 : rows.size() == p && total == all, call,
           "the rows are not a part for each rank");
-  std::vector<std::size_t> counts(p, static_cast<std::size_t>(t.numel()) / p);
-  for (std::size_t r = 0; r < rows.size(); ++r)
-    counts[r] = static_cast<std::size_t>(all > 0 ? rows[r] * (t.numel() / all) : 0);
+  std::vector<std::size_t> counts(p, std::size_t(t.numel()) / p);
+  for (std::size_t r = 0; r < rows.size(); ++r) counts[r] = std::size_t(all > 0 ? rows[r] * (t.numel() / all) : 0);
   return counts;
 }
 
@@ -117,7 +116,7 @@ inline at::Tensor flattened(const at::Tensor& t) { return t.resolve_conj().resol
 
 /// The elements of a tensor without gaps.
 inline elements<> elements_of(const at::Tensor& t) {
-  const auto n = static_cast<std::size_t>(t.numel());
+  const auto n = std::size_t(t.numel());
   const auto type = type_of(t);
   if (type == element_type::opaque) return {t.data_ptr(), n, t.itemsize()};
   return {t.data_ptr(), n, type};

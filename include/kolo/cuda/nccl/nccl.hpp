@@ -95,7 +95,7 @@ struct native_of<nccl::transport> {
     if constexpr (K == kind::allreduce) return ncclAllReduce(in, out, args.count, type, op, comm, stream);
     else if constexpr (K == kind::reduce) return ncclReduce(in, out, args.count, type, op, args.root, comm, stream);
     else {
-      const auto p = static_cast<std::size_t>(its.size());
+      const auto p = std::size_t(its.size());
       if (!args.send_counts && args.count % p == 0)
         return ncclReduceScatter(in, out, args.count / p, type, op, comm, stream);
       ncclResult_t r = ncclSuccess;

@@ -54,14 +54,14 @@ class node_layout {
   constexpr int first(int node) const { return on_.first(node, p); }        ///< p for node n
   constexpr int size(int node) const { return on_.size(node, p); }
 
-  constexpr extent run_of(int node, int lane) const { return block(static_cast<std::size_t>(size(node)), m, lane); }
+  constexpr extent run_of(int node, int lane) const { return block(std::size_t(size(node)), m, lane); }
   /// The leader of a lane on a node.
-  constexpr int rank(int node, int lane) const { return first(node) + static_cast<int>(run_of(node, lane).first); }
+  constexpr int rank(int node, int lane) const { return first(node) + int(run_of(node, lane).first); }
   constexpr node_position of(int r) const {
     const int node = on_.node_of(r, p);
     const int index = r - first(node), lane = topology::block_of(size(node), m, index);
     const extent run = run_of(node, lane);
-    return {node, lane, index - static_cast<int>(run.first), static_cast<int>(run.count)};
+    return {node, lane, index - int(run.first), int(run.count)};
   }
 
   /// The leaders of the lanes of a node, as ranks; in a circle from `first_lane` on.

@@ -56,7 +56,7 @@ struct path_to_lanes {
  private:
   /// The blocks of a run's parts that belong to one lane.
   constexpr block_range parts_for(int node, int run, int lane) const {
-    return {all.rank(node, run) * all.m + lane, static_cast<int>(all.run_of(node, run).count), all.m};
+    return {all.rank(node, run) * all.m + lane, int(all.run_of(node, run).count), all.m};
   }
 };
 
