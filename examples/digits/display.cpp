@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What rank 0 shows of a run: a table, and on a terminal a bar that moves.
+// Rank 0's output: a table and, on a terminal, a progress bar.
 #include "display.hpp"
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 namespace digits {
 
 namespace {
-/// Open MPI gives each rank a terminal of its own, and writes what comes out of it into whatever mpiexec has.
+/// Open MPI gives each rank a pseudo-terminal and copies its output to mpiexec's, which may be a file.
 bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("OMPI_COMM_WORLD_RANK") == nullptr; }
 }  // namespace
 
