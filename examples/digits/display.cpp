@@ -16,7 +16,7 @@ bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("OMPI_CO
 }  // namespace
 
 display::display(std::size_t steps) : steps_{steps}, terminal_{is_terminal()} {
-  std::printf("%7s %6s %9s %9s %9s %9s\n", "Step", "Epoch", "Speed", "Loss", "FinLoss", "LR");
+  std::printf("%7s %6s %9s %9s %9s %9s\n", "Step", "Epoch", "Images/s", "Loss", "Loss+L2", "LR");
   std::fflush(stdout);
 }
 
