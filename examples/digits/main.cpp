@@ -26,7 +26,7 @@ run train_on(int ranks, const settings& s, const split& data) {
   if (!s.simulate.empty()) return train_simulated(ranks, s, data, steps);
   const shared_array<outcome> out{1};
   const shared_array<double> curve{steps};
-  std::printf("\n%d process%s\n", ranks, ranks == 1 ? "" : "es");
+  std::printf("\n%d process%s%s\n", ranks, ranks == 1 ? "" : "es", s.outer > 0 ? ", local steps" : "");
   const int status = kolo::shm::launch(ranks, [&](auto& comm) {
     with_algorithm(s.algorithm, [&](auto algorithm) {
       train(comm, algorithm, s, data, out.values()[0], curve.values());

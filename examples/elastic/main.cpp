@@ -54,9 +54,9 @@ settings parse(int argc, char** argv) {
 }
 
 /// A process that waits to join the training; killed when this process ends.
-class newcomer {
+class joining_process {
  public:
-  newcomer(const settings& s, const digits::split& data, outcome& out, bool& has_joined) : pid_{::fork()} {
+  joining_process(const settings& s, const digits::split& data, outcome& out, bool& has_joined) : pid_{::fork()} {
     if (pid_ < 0) throw std::runtime_error("the process that is to join could not be started");
     if (pid_ > 0) return;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -64,7 +64,7 @@ class newcomer {
     try {
       auto comm = kolo::shm::join(s.meeting, {.timeout = std::chrono::hours{1}});
       has_joined = true;
-      train_on_those_there(comm, true, s, data, out);
+      train_on_present_ranks(comm, true, s, data, out);
     } catch (const std::exception& e) {
       std::fprintf(stderr, "elastic: the process that joined: %s\n", e.what());
       status = 1;
@@ -72,9 +72,9 @@ class newcomer {
     std::fflush(nullptr);
     ::_exit(status);
   }
-  newcomer(const newcomer&) = delete;
-  newcomer& operator=(const newcomer&) = delete;
-  ~newcomer() {
+  joining_process(const joining_process&) = delete;
+  joining_process& operator=(const joining_process&) = delete;
+  ~joining_process() {
     if (pid_ < 0) return;
     ::kill(pid_, SIGKILL);  // it has not joined
     end();
@@ -94,11 +94,11 @@ class newcomer {
 outcome train_on(const settings& s, const digits::split& data) {
   const digits::shared_array<outcome> out{1};
   const digits::shared_array<bool> has_joined{1};
-  std::optional<newcomer> waits;
+  std::optional<joining_process> waits;
   std::fflush(nullptr);
   if (s.kill_at >= 0 && s.join_at >= 0) waits.emplace(s, data, out.values()[0], has_joined.values()[0]);
   const int status =
-      kolo::shm::launch(s.ranks, [&](auto& comm) { train_on_those_there(comm, false, s, data, out.values()[0]); });
+      kolo::shm::launch(s.ranks, [&](auto& comm) { train_on_present_ranks(comm, false, s, data, out.values()[0]); });
   if (status != 0) throw std::runtime_error("the training on " + std::to_string(s.ranks) + " processes failed");
   if (has_joined.values()[0] && waits->end() != 0) throw std::runtime_error("the process that joined failed");
   return out.values()[0];
@@ -112,7 +112,7 @@ struct file {
 void save_first_state(const settings& s) { kolo::save_checkpoint(s.checkpoint, state{s.seed, {}}.all()); }
 
 /// Compares with a training in which no process is killed.
-bool is_what_all_learn(settings s, const outcome& theirs, const digits::split& data) {
+bool agrees_with_undisturbed(settings s, const outcome& theirs, const digits::split& data) {
   s.kill_at = -1;
   save_first_state(s);
   const outcome undisturbed = train_on(s, data);
@@ -134,7 +134,8 @@ int run_all(const settings& s) {
   const outcome end = train_on(s, data);
   std::printf("At the end %d processes have an accuracy of %.2f %% on %zu test digits.\n", end.ranks,
               100 * end.accuracy, data.test.size());
-  const bool same = s.kill_at < 0 || is_what_all_learn(s, end, data), learned = 100 * end.accuracy > s.accuracy_above;
+  const bool same = s.kill_at < 0 || agrees_with_undisturbed(s, end, data),
+             learned = 100 * end.accuracy > s.accuracy_above;
   if (!learned) std::fprintf(stderr, "elastic: the accuracy is not above %g %%\n", s.accuracy_above);
   return same && learned ? 0 : 1;
 }

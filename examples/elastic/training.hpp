@@ -79,7 +79,7 @@ void report(const Comm& comm, int ranks_before, const char* what, const state& s
 
 /// Grows the communicator by the missing ranks; returns false, and leaves it as it is, if they do not join in time.
 template <class Comm>
-bool take_in(Comm& comm, const settings& o, const state& s) {
+bool let_join(Comm& comm, const settings& o, const state& s) {
   const int before = comm.size();
   try {
     comm = comm.grow(o.meeting, {.timeout = std::chrono::seconds{20}, .newcomers = o.ranks - before});
@@ -95,7 +95,7 @@ bool take_in(Comm& comm, const settings& o, const state& s) {
 /// Starts from the checkpoint, or, on a process that has joined, from the others' state. If ranks die, the survivors
 /// restart from the checkpoint. (If another rank dies during that restart, the training ends.)
 template <class Comm>
-void train_on_those_there(Comm& comm, bool has_joined, const settings& o, const digits::split& data, outcome& out) {
+void train_on_present_ranks(Comm& comm, bool has_joined, const settings& o, const digits::split& data, outcome& out) {
   const bool is_victim = !has_joined && comm.rank() == o.kill_rank;
   state s{o.seed, kolo::shm::allocator<float>{comm}};
   bool is_at_checkpoint = !has_joined, may_join = true;
@@ -103,7 +103,7 @@ void train_on_those_there(Comm& comm, bool has_joined, const settings& o, const 
       if (is_at_checkpoint) kolo::restore_checkpoint(comm, o.checkpoint, s.all());
       else kolo::broadcast_parameters(comm, s.all());
       if (train(comm, s, o, data.train, is_victim, may_join)) break;
-      may_join = take_in(comm, o, s);
+      may_join = let_join(comm, o, s);
       is_at_checkpoint = false;
     } catch (const kolo::error& e) {
       if (comm.transport().failed() == nullptr) throw;  // no rank failed: reading or writing the checkpoint did

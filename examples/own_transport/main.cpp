@@ -65,21 +65,21 @@ void exchange(tcp::communicator& comm) {
 }
 
 /// Rank 0 leaves as soon as it has sent a broadcast; the data must still arrive.
-void say_farewell(tcp::communicator& comm) {
+void check_early_leave(tcp::communicator& comm) {
   std::vector<int> x(1 << 20, comm.rank() == 0 ? 7 : 0);
   kolo::broadcast(comm, x, 0, kolo::one_shot{});
   expect(std::count(x.begin(), x.end(), 7) == std::ptrdiff_t(x.size()), "data that a rank sent before it left arrives");
 }
 
-int live(tcp::communicator comm, const digits::settings& s) {
+int run_rank(tcp::communicator comm, const digits::settings& s) {
   exchange(comm);
   const int status = digits::train_joined(comm, s);
-  say_farewell(comm);
+  check_early_leave(comm);
   return status;
 }
 
 template <class F>
-int saying_what_is_wrong(F f) {
+int with_errors_printed(F f) {
   try {
     return f();
   } catch (const std::exception& e) {
@@ -99,9 +99,9 @@ int start(int ranks, const digits::settings& s) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int status = saying_what_is_wrong([&] {
+      const int status = with_errors_printed([&] {
         tcp::socket its = rank == 0 ? std::move(listener) : tcp::socket{};
-        return live(tcp::communicator{address, rank, ranks, tcp::options{}, std::move(its)}, s);
+        return run_rank(tcp::communicator{address, rank, ranks, tcp::options{}, std::move(its)}, s);
       });
       std::fflush(stdout);
       ::_exit(status);
@@ -122,8 +122,8 @@ int start(int ranks, const digits::settings& s) {
 
 int main(int argc, char** argv) {
   const auto settings = digits::parse(argc, argv);
-  return saying_what_is_wrong([&] {
-    if (std::getenv("KOLO_TCP_ADDRESS")) return live(tcp::world(), settings);
+  return with_errors_printed([&] {
+    if (std::getenv("KOLO_TCP_ADDRESS")) return run_rank(tcp::world(), settings);
     int status = 0;
     for (const int ranks : settings.ranks) status = std::max(status, start(ranks, settings));
     return status;

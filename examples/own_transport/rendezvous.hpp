@@ -247,15 +247,15 @@ class rendezvous {
     for (int who; (who = missing()) >= 0;) {
       if (clock::now() >= deadline_) throw fault_ ? error{*fault_} : late(who, "did not come");
       std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-      for (const connection& g : guests_) watched.push_back({g.line.get(), POLLIN, 0});
+      for (const connection& g : pending_) watched.push_back({g.line.get(), POLLIN, 0});
       ::poll(watched.data(), watched.size(), milliseconds_to(deadline_));
       watch_();
       socket s{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
       if (!s && (errno == EMFILE || errno == ENFILE))
         throw error{errc::out_of_resources, "no descriptors are left for the other ranks"};
-      if (s) prepare(s), guests_.push_back({std::move(s)});
-      std::erase_if(guests_, [this](connection& g) { return !stays(g); });
-      if (guests_.size() > 256) guests_.erase(guests_.begin());
+      if (s) prepare(s), pending_.push_back({std::move(s)});
+      std::erase_if(pending_, [this](connection& g) { return !still_pending(g); });
+      if (pending_.size() > 256) pending_.erase(pending_.begin());
     }
     if (fault_) throw error{*fault_};
   }
@@ -264,7 +264,7 @@ class rendezvous {
       if (!to(r).data || !to(r).control) return r;
     return -1;
   }
-  bool stays(connection& g) {
+  bool still_pending(connection& g) {
     const auto n = ::recv(g.line.get(), reinterpret_cast<char*>(&g.from) + g.received, sizeof g.from - g.received, 0);
     if (n <= 0) return n < 0 && is_only_not_now();
     if ((g.received += static_cast<std::size_t>(n)) < sizeof g.from) return true;
@@ -300,7 +300,7 @@ class rendezvous {
   std::chrono::nanoseconds timeout_;
   clock::time_point begun_ = clock::now(), deadline_ = begun_ + std::min(timeout_, longest);
   std::function<void()> watch_;
-  std::vector<connection> guests_;
+  std::vector<connection> pending_;
   std::optional<failure> fault_;
 };
 

@@ -294,8 +294,8 @@ class transport {
     throw error{*first};
   }
   /// True if nothing more will come from rank r. A rank that waits for r first reads the data connection to its end,
-  /// since r's last data may arrive after the end of its control connection; other ranks wait for `moment`, and do not
-  /// miss a rank that left in an orderly manner.
+  /// since r's last data may arrive after the end of its control connection; other ranks wait for `moment`, and
+  /// ignore a rank that left in an orderly manner.
   bool is_lost(int r, int awaited, clock::time_point now) {
     line& l = to(r);
     if (!failures_.is_silent(r) && !l.cannot_send && !l.has_ended) return false;

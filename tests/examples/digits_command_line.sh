@@ -36,7 +36,7 @@ refused "cannot be combined with --leaves" --outer 4 --leaves 4
 refused "choose a smaller --batch" --images 100 --batch 120
 refused "--unknown" --unknown
 refused "$work/none is not a directory" --mnist "$work/none"
-refused "$work/train-images-idx3-ubyte is not there" --mnist "$work"
+refused "$work/train-images-idx3-ubyte does not exist" --mnist "$work"
 
 printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34short' > "$work/train-images-idx3-ubyte"
 printf '\0\0\10\1\0\0\0\2\1\2' > "$work/train-labels-idx1-ubyte"
