@@ -47,8 +47,8 @@ void print_which(int ranks, const kolo::simulate::network& n, const std::string&
       "Sizes are those of the vector; in an allgather, of all parts together. Bound: latency of one message, and the "
       "bytes that must pass the ports.\n");
   for (const auto k : {kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather}) {
-    std::printf("\n%s\n%9s %9s  %-40s %11s %11s %11s %11s\n", kolo::name(k), "from", "to", "fastest", "time", "to",
-                "bound", "to");
+    std::printf("\n%s\n%9s %9s  %-40s %11s %11s %11s %11s\n", kolo::name(k), "size from", "to", "fastest", "time from",
+                "to", "bound from", "to");
     for (const size_range& r : ranges(k, ranks, n))
       std::printf("%9s %9s  %-40s %11s %11s %11s %11s\n", readable(r.first.bytes).c_str(),
                   readable(r.last.bytes).c_str(), r.algorithm.c_str(), readable(r.first.seconds).c_str(),

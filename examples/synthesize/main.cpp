@@ -104,13 +104,13 @@ void for_each_known(kolo::kind k, const named_graph& on, F see) {
 }
 
 void row(const std::string& what, double seconds, double bound) {
-  std::printf("  %-28s %9.3f ms %7.2f\n", what.c_str(), 1e3 * seconds, seconds / bound);
+  std::printf("  %-36s %9.3f ms %7.2f\n", what.c_str(), 1e3 * seconds, seconds / bound);
 }
 
 void compare(const named_graph& on, kolo::kind k, const kolo::synthesized& mine, std::size_t bytes) {
   const int p = on.links.ranks();
   const double bound = kolo::cut_bound(k, on.links, bytes, mine.table().root);
-  std::printf("\n%s, %d ranks, %s of %.1f MiB\n  %-28s %12s %7s\n", on.name.c_str(), p, kolo::name(k),
+  std::printf("\n%s, %d ranks, %s of %.1f MiB\n  %-36s %12s %7s\n", on.name.c_str(), p, kolo::name(k),
               static_cast<double>(bytes) / (1 << 20), "", "predicted", "/ bound");
   row("lower bound by flows", bound, bound);
   row("synthesised, proven", kolo::simulate::run(mine, p, bytes, on.links), bound);
@@ -121,7 +121,7 @@ void compare(const named_graph& on, kolo::kind k, const kolo::synthesized& mine,
     if (best.empty() || seconds < least) best = name, least = seconds;
     if (name == "ring" || name == "two_level") row(name, seconds, bound);
   });
-  if (!best.empty()) row("best of the catalogue: " + best, least, bound);
+  if (!best.empty()) row("best known: " + best, least, bound);
 }
 
 void write_files(const wishes& w, const named_graph& on, const kolo::synthesized& mine, std::size_t bytes) {
