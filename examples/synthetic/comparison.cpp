@@ -56,11 +56,11 @@ void print(const std::vector<entry>& all, const place& where, const settings& s)
       "\n%d ranks on %d node%s, %.3f ms of computation; %d steps of each variant, interleaved. Median and mean: of the "
       "slowest rank; the rest: of rank 0.\n",
       where.ranks, where.nodes, where.nodes == 1 ? "" : "s", 1e3 * where.seconds, s.steps);
-  std::printf("%8s %8s %6s %12s %24s %11s %12s %11s %9s  %s\n", "exchange", "cut", "number", "median ms",
+  std::printf("%8s %8s %7s %12s %24s %11s %12s %11s %9s  %s\n", "exchange", "cut", "buckets", "median ms",
               "mean +- 1.96 sigma ms", "samples/s", "computing ms", "updating ms", "hidden %", "digest of parameters");
   for (const entry& e : all) {
     const spread mean = spread_of(e.seconds);
-    std::printf("%8s %8s %6zu %12.3f %13.3f +- %7.3f %11.1f %12.3f %11.3f %9.0f  %016llx\n", moments[int(e.how.when)],
+    std::printf("%8s %8s %7zu %12.3f %13.3f +- %7.3f %11.1f %12.3f %11.3f %9.0f  %016llx\n", moments[int(e.how.when)],
                 e.how.cut.c_str(), e.buckets, 1e3 * step_of(e), 1e3 * mean.mean, 1e3 * mean.wide,
                 where.ranks * s.batch / step_of(e), 1e3 * e.compute, 1e3 * e.update, 100 * e.hidden,
                 static_cast<unsigned long long>(e.digest));
