@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Finds NCCL, which has no config file of its own: in NCCL_ROOT, with the CUDA toolkit, in the wheel nvidia-nccl of a Python, or where the system has it.
+# Finds NCCL, which has no CMake config file: in NCCL_ROOT, next to the CUDA toolkit, in Python's wheel nvidia-nccl, or in system directories.
 #
-# NCCL_FOUND  NCCL_INCLUDE_DIR  NCCL_LIBRARY  NCCL_VERSION, and the target NCCL::nccl
+# Defines NCCL_FOUND, NCCL_INCLUDE_DIR, NCCL_LIBRARY, NCCL_VERSION and the target NCCL::nccl
 set(nccl_places "")
 if(CUDAToolkit_FOUND)
   list(APPEND nccl_places ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT})

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The one file of kolo::compiled.
+// The source file of kolo::compiled.
 #include <kolo/impl/src.hpp>

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The component cuda: the CUDA runtime that FindCUDAToolkit finds; CUDAToolkit_ROOT says which.
+# The component cuda: the CUDA runtime that FindCUDAToolkit finds; CUDAToolkit_ROOT selects it.
 find_package(CUDAToolkit QUIET)
-kolo_provide(cuda "the CUDA toolkit, and none was found: install it, or say where it is, as in -DCUDAToolkit_ROOT=/usr/local/cuda." CUDA::cudart)
+kolo_provide(cuda "the CUDA toolkit, which was not found: install it, or set its path, for example -DCUDAToolkit_ROOT=/usr/local/cuda." CUDA::cudart)

@@ -1,38 +1,39 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Trains a classifier of handwritten digits on 1, 2 and 4 processes, or runs another example. Installs what is missing, builds, runs.
+# Builds and runs an example; by default digits, which trains a classifier of handwritten digits on 1, 2 and 4 processes. Installs missing packages first.
 #
-# Usage: bash examples/run.sh [EXAMPLE] [FLAG...]     EXAMPLE: digits (this, unless another one is said), scaling, synthetic, gpt,
-#        elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
+# Usage: bash examples/run.sh [EXAMPLE] [FLAG...]
+#        EXAMPLE: digits (default), scaling, synthetic, gpt, elastic, torch, gpu, draw, timeline, doctor, own_algorithm, own_transport, under_mpi,
 #        under_horovod, lightgbm, ddp, synthesize.
-#        What follows is handed to the program, whose own --help lists what it takes: bash examples/run.sh digits --help builds it first.
-#        bash examples/run.sh --ranks 2 --epochs 3
+#        FLAG...: arguments of the program. `bash examples/run.sh EXAMPLE --help` lists them; most examples are built first.
+#
+#        bash examples/run.sh --ranks 2 --epochs 3    digits on 2 processes, 3 epochs
 #        bash examples/run.sh --algorithm ring --checkpoint /tmp/digits.state
-#        bash examples/run.sh --mnist DIRECTORY
-#        bash examples/run.sh scaling                 ResNet-50 on 1 to 256 GPUs, and a plot of it
-#        bash examples/run.sh synthetic --model gpt2  the gradients of GPT-2 beside an imagined computation: do ranks talk, at what cost?
-#        bash examples/run.sh gpt                     a small GPT learns the text of this repository, its optimizer sharded
-#        bash examples/run.sh gpt --shard 4           the same with a quarter of parameters, gradients and state on each of four processes
-#        bash examples/run.sh gpt --data 2 --tensor 2 the same shared by --data, --tensor, --pipeline, --ring or several of them: the losses of one process
-#        bash examples/run.sh elastic                 four processes train, one is killed, three go on, another one joins: the same bits
-#        bash examples/run.sh digits --leaves 8       a batch in 8 leaves: 1, 2 and 4 processes end with the same bits
-#        bash examples/run.sh digits --outer 20       local steps and an outer step every 20 of them, for slow links, beside the synchronous training
-#        bash examples/run.sh torch 3 6400            3 epochs of 6400 images: a network of libtorch's, by one process and by 1, 2 and 4 ranks: three new lines, three changed
-#        bash examples/run.sh torch --against-gloo    a step of libtorch's: no exchange, its own c10d with Gloo, kolo; on 2 and 4 ranks, or as many as follow
-#        bash examples/run.sh gpu 4                   CUDA kernels and NCCL, a process for each of 4 GPUs; with fewer the host's tensors
-#        bash examples/run.sh digits --mpi            the same training under mpiexec, by every MPI that is installed
-#        bash examples/run.sh synthetic --mpi         the same gradients over every MPI, beside MPI_Allreduce by hand
-#        bash examples/run.sh under_mpi               a program that knows MPI only, without kolo and with it
-#        bash examples/run.sh under_horovod           Horovod over each MPI, without kolo and with it; it builds Horovod first, some minutes
-#        bash examples/run.sh lightgbm 500 20         LightGBM's wheel trains on 500 features, 20 rounds, by its own sockets and over kolo, by memory, TCP and MPI: the same model
-#        bash examples/run.sh ddp                     a network of PyTorch's under DistributedDataParallel, by Gloo and by kolo, on 2 and 4 ranks
-#        bash examples/run.sh ddp --mpi               every call of a process group over each MPI, by the same module built for it
-#        bash examples/run.sh ddp --suite missing 2   PyTorch's own tests of process groups, by Gloo and by kolo
-#        bash examples/run.sh own_transport           the same training over TCP, by a transport of one's own: on this host, and on two that are made of it
-#        bash examples/run.sh timeline                who waited for whom in a few training steps: a trace, and a picture of it; --simulated
-#        bash examples/run.sh doctor                  what this machine offers, and how fast kolo is on it; --quick
-#        bash examples/run.sh own_algorithm mine.svg  an allreduce of twenty lines: proven, drawn, simulated, run
-#        bash examples/run.sh synthesize              a schedule made for the links that there are, beside the known ones and the bound; --graph, --hosts
+#        bash examples/run.sh --mnist DIRECTORY       digits with the MNIST files of a directory
+#        bash examples/run.sh digits --leaves 8       each batch in 8 leaves: the same parameters, bit for bit, on 1, 2 and 4 processes
+#        bash examples/run.sh digits --outer 20       for slow links: local steps with an outer step every 20 steps, compared with synchronous training
+#        bash examples/run.sh digits --mpi            digits with mpiexec, over every installed MPI
+#        bash examples/run.sh scaling                 predicts the training of ResNet-50 on 1 to 256 GPUs; table and plot
+#        bash examples/run.sh synthetic --model gpt2  gradients of GPT-2's sizes next to a simulated computation: are they averaged, and what does that cost?
+#        bash examples/run.sh synthetic --mpi         the same over every installed MPI, compared with calls of MPI_Allreduce
+#        bash examples/run.sh gpt                     trains a small GPT on this repository's text, with a sharded and a replicated optimizer
+#        bash examples/run.sh gpt --shard 4           parameters, gradients and optimizer state sharded over four processes (ZeRO-3), compared with one process
+#        bash examples/run.sh gpt --data 2 --tensor 2 data and tensor parallelism (also --pipeline, --ring, and combinations), compared with one process
+#        bash examples/run.sh elastic                 four processes train, one is killed, three continue, a new one joins: the same parameters, bit for bit
+#        bash examples/run.sh torch 3 6400            trains a libtorch network (3 epochs, 6400 images) on one process, then on 1, 2 and 4 ranks; shows the changed lines
+#        bash examples/run.sh torch --against-gloo    time of a libtorch step without exchange, with c10d over Gloo, with kolo; on 2 and 4 ranks, or those that follow
+#        bash examples/run.sh ddp                     PyTorch's DistributedDataParallel over Gloo and over kolo, on 2 and 4 ranks
+#        bash examples/run.sh ddp --mpi               every call of a process group over each installed MPI
+#        bash examples/run.sh ddp --suite missing 2   runs PyTorch's own tests of process groups over Gloo and over kolo, on 2 ranks
+#        bash examples/run.sh gpu 4                   CUDA kernels and NCCL on 4 GPUs, one process each; with fewer GPUs, tensors of the host
+#        bash examples/run.sh under_mpi               runs an MPI program without kolo, and with kolo's library preloaded
+#        bash examples/run.sh under_horovod           Horovod over each installed MPI, without and with kolo's library preloaded; builds Horovod first (minutes)
+#        bash examples/run.sh lightgbm 500 20         LightGBM (500 features, 20 rounds) over its own sockets, and over kolo with shared memory, TCP and MPI
+#        bash examples/run.sh own_transport           digits over a TCP transport of your own: on this host, and between two network namespaces
+#        bash examples/run.sh own_algorithm mine.svg  an allreduce algorithm in twenty lines: proven, drawn to mine.svg, simulated, run
+#        bash examples/run.sh timeline                which rank waited for which in some training steps: a trace and a picture; --simulated: in virtual time
+#        bash examples/run.sh doctor                  what this machine offers, and the speed of kolo on it; --quick: shorter measurements
+#        bash examples/run.sh synthesize              a schedule synthesised for given links, compared with known algorithms and the bound; --graph, --hosts
 #        bash examples/run.sh draw ring allreduce 5 --out ring.svg
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -56,23 +57,23 @@ if [ $example = torch ] && [ "${1:-}" = --against-gloo ]; then target=torch_agai
 if [ $example = ddp ]; then target=kolo_c10d; fi
 
 progress=1
-[ $example != draw ] || progress=2  # what it draws goes to standard output
+[ $example != draw ] || progress=2  # draw writes the picture to standard output
 say() { printf '== %s\n' "$*" >&"$progress"; }
-give_up() { printf '%s\n' "$*" >&2; exit 1; }
+fail() { printf '%s\n' "$*" >&2; exit 1; }
 has_header() { echo "#include <$1>" | "$CXX" -E -isystem /usr/include/eigen3 -x c++ - > /dev/null 2>&1; }
 
-# quietly WHAT COMMAND...: shows what the command has written only if it fails.
+# quietly WHAT COMMAND...: prints the output of the command only if it fails.
 quietly() {
   local what=$1
   shift
   say "$what"
   if ! "$@" > "$log" 2>&1; then
     cat "$log" >&2
-    give_up "$what: failed; what it wrote stands above."
+    fail "$what: failed; its output is above."
   fi
 }
 
-# The first Python that can draw.
+# The first Python with matplotlib.
 with_matplotlib() {
   local python
   for python in python3 /usr/bin/python3; do
@@ -81,7 +82,7 @@ with_matplotlib() {
   return 1
 }
 
-# Both ways of exchanging, and a plot.
+# Predictions with and without overlap, and a plot.
 study() {
   "$build/examples/scaling/scaling" --overlap 1 --csv "$root/build/during.csv" || return
   echo
@@ -89,10 +90,10 @@ study() {
   echo
   "$(with_matplotlib)" "$root/examples/scaling/plot.py" "$root/build/scaling.svg" \
     "exchange during the backward pass=$root/build/during.csv" "after it=$root/build/after.csv" || return
-  say "the plot: $root/build/scaling.svg"
+  say "plot: $root/build/scaling.svg"
 }
 
-# What the commands of each MPI that is here end with.
+# The suffixes of the commands of each installed MPI.
 mpis() {
   local end
   for end in .mpich .openmpi; do
@@ -100,7 +101,7 @@ mpis() {
   done
 }
 
-# launcher END: the mpiexec of that MPI, with what it wants on this machine.
+# launcher END: the mpiexec of that MPI, with the options that it needs on this machine.
 launcher() {
   local words=("mpiexec$1")
   if [ "$1" = .openmpi ]; then
@@ -110,7 +111,7 @@ launcher() {
   echo "${words[*]}"
 }
 
-# on_mpi END PROGRAM [FLAG...]: on four ranks, on this machine.
+# on_mpi END PROGRAM [FLAG...]: runs the program on four ranks of this machine.
 on_mpi() {
   local words
   read -ra words <<< "$(launcher "$1") -n 4"
@@ -119,7 +120,7 @@ on_mpi() {
   "${words[@]}" "$@"
 }
 
-# build_by END TARGET: in a build directory of its own, by that MPI.
+# build_by END TARGET: builds the target with that MPI, in a build directory of its own.
 build_by() {
   local build=$root/build/examples$1
   quietly "configuring build/examples$1" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DKOLO_BUILD_EXAMPLES=ON \
@@ -127,7 +128,7 @@ build_by() {
   quietly "building $2" cmake --build "$build" --target "$2" -j "$(nproc)"
 }
 
-# The example over each MPI.
+# Runs the example over each MPI.
 try_mpis() {
   local end program target=under_mpi
   if [ $example != under_mpi ]; then target=${example}_mpi; fi
@@ -141,16 +142,16 @@ try_mpis() {
   done
 }
 
-# A training on 1, 2 and 4 processes that must learn the same up to rounding; then a short one that must learn the same bits.
+# A training on 1, 2 and 4 processes whose losses must agree up to rounding; then a short one whose parameters must agree bit for bit.
 digits() {
   local program=$build/examples/digits/digits
   "$program" --accuracy-above 95 || return
   echo
-  say "a batch in 8 leaves: the same parameters on any number of processes"
+  say "digits --leaves 8: the same parameters, bit for bit, on any number of processes"
   "$program" --leaves 8 --epochs 2
 }
 
-# horovod_for END: builds it once by that MPI, for the Python whose torch is Debian's; what it imports besides comes as wheels.
+# horovod_for END: builds Horovod once with that MPI, for Debian's Python and torch; installs its other dependencies as wheels.
 horovod=$root/build/horovod
 horovod_for() {
   local home=$horovod/mpi$1 command pip=(timeout 1800 /usr/bin/python3 -m pip install --no-cache-dir)
@@ -158,8 +159,8 @@ horovod_for() {
   mkdir -p "$home/bin"
   for command in mpicc mpicxx mpiexec; do ln -sf "$(command -v $command$1)" "$home/bin/$command"; done
   [ -e "$horovod/needs" ] ||
-    quietly "getting what Horovod imports" "${pip[@]}" --only-binary :all: --target "$horovod/needs" packaging cffi cloudpickle psutil pyyaml
-  quietly "building Horovod by mpicxx$1: some minutes, this once" env PYTHONPATH="$horovod/needs" MPI_HOME="$home" PATH="$home/bin:$PATH" \
+    quietly "installing the dependencies of Horovod" "${pip[@]}" --only-binary :all: --target "$horovod/needs" packaging cffi cloudpickle psutil pyyaml
+  quietly "building Horovod with mpicxx$1 (once; takes some minutes)" env PYTHONPATH="$horovod/needs" MPI_HOME="$home" PATH="$home/bin:$PATH" \
     MAKEFLAGS="-j$(nproc)" HOROVOD_WITH_MPI=1 HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_GLOO=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 \
     "${pip[@]}" --no-deps --no-build-isolation --no-binary horovod --target "$horovod/site$1" horovod==0.28.1
 }
@@ -184,26 +185,26 @@ ddp_over_mpi() {
   done
 }
 
-# The trace of a run, and its picture. Usage: timeline [--simulated]
+# Writes the trace of a run and draws it. Usage: timeline [--simulated]
 timeline() {
   "$build/examples/timeline/timeline" "$@" "$root/build/timeline.json" || return
   python3 "$root/examples/timeline/timeline.py" "$root/build/timeline.json" "$root/build/timeline.svg" || return
-  say "the trace, for ui.perfetto.dev: $root/build/timeline.json; the picture: $root/build/timeline.svg"
+  say "trace, for ui.perfetto.dev: $root/build/timeline.json; picture: $root/build/timeline.svg"
 }
 
-# One process, then so many ranks, each with its part of every batch of 64: all must learn the same.
+# Trains on one process, then on 1, 2 and 4 ranks that divide each batch of 64: all losses must agree.
 torch() {
   local at=$build/examples/torch one=$root/build/torch.1 many=$root/build/torch.many ranks
   say "single.cpp: one process, batches of 64"
   "$at/torch_single" 64 "$@" | tee "$one"
   for ranks in 1 2 4; do
-    say "parallel.cpp: $ranks x batches of $((64 / ranks))"
+    say "parallel.cpp: ranks: $ranks, batches of $((64 / ranks)) on each"
     torch_ranks $ranks "$@" | tee "$many" || return
     paste <(sed -n 's/.*loss \([0-9.]*\),.*/\1/p' "$one") <(sed -n 's/.*loss \([0-9.]*\),.*/\1/p' "$many") |
       awk '{ d = ($2 - $1) / $1; if (d < 0) d = -d; if (d > worst) worst = d; if (NF != 2) worst = 1 }
-           END { printf "the losses differ by %.1e of those of one process\n", worst; exit NR == 0 || worst > 1e-4 }' || return
+           END { printf "losses differ by at most %.1e (relative) from those of one process\n", worst; exit NR == 0 || worst > 1e-4 }' || return
   done
-  say "what makes one program of the other:"
+  say "difference of the two programs:"
   { diff "$root/examples/torch/single.cpp" "$root/examples/torch/parallel.cpp" || true; } | sed -n '/^[<>]/p'
 }
 torch_ranks() {
@@ -216,40 +217,40 @@ torch_ranks() {
   return $status
 }
 
-# Two ranks on this host, then on two network namespaces; flags are those of digits. Both must give the same parameters.
+# Trains on two ranks on this host, then in two network namespaces; flags are those of digits. Both must give the same parameters.
 own_transport() {
   local program=$build/examples/own_transport/own_transport here=$root/build/own_transport.here there=$root/build/own_transport.there status=0
-  say "two ranks, through the loopback of this host"
+  say "two ranks over TCP on this host (loopback)"
   "$program" --ranks 2 "$@" | tee "$here" || return
   grep -q '^Parameters on' "$here" || return 0  # --help
   echo
-  say "two ranks, each in a network namespace of its own, with a wire of ${RATE:-1gbit} between them"
+  say "two ranks over TCP in two network namespaces, connected by a virtual link of ${RATE:-1gbit}"
   bash "$root/examples/own_transport/two_hosts.sh" "$program" "$@" | tee "$there" || status=$?
   echo
   if [ $status = 77 ]; then
-    say "Two ranks have trained over TCP, on this host only. Two hosts were not tried: $(sed -n 's/^not run: //p' "$there")."
+    say "The training over TCP succeeded on this host. The one in two network namespaces was not run: $(sed -n 's/^not run: //p' "$there")."
     return 0
   fi
   [ $status = 0 ] || return $status
   if [ "$(grep '^Parameters on' "$here")" != "$(grep '^Parameters on' "$there")" ]; then
-    say "The two trainings have NOT given the same parameters."
+    say "The two trainings ended with DIFFERENT parameters."
     return 1
   fi
-  say "Two ranks have trained over TCP, without MPI: through loopback, and as two hosts that share nothing but a wire. Both have the same parameters, bit for bit."
+  say "Both trainings over TCP, on this host and between two network namespaces, ended with the same parameters, bit for bit."
 }
 
-# The Python whose torch the module is for.
+# Runs the scripts with Debian's Python, for whose torch the module is built.
 ddp() {
   local script=train.py
   if [ "${1:-}" = --suite ]; then script=suite.py; shift; fi
   PYTHONPATH=$build/examples/ddp /usr/bin/python3 "$root/examples/ddp/$script" "$@"
 }
 
-# LightGBM's library, from its wheel, which it keeps; and a program for each MPI that is there, whose ranks live on when one dies.
+# Downloads and keeps LightGBM's wheel, and builds a program for each installed MPI, with launcher options that keep ranks running when one dies.
 wheel=$root/build/lightgbm
 get_lightgbm() {
   [ ! -e "$wheel/lightgbm/lib/lib_lightgbm.so" ] || return 0
-  quietly "getting LightGBM's wheel" python3 -m pip download --no-deps --only-binary :all: --dest "$wheel" lightgbm
+  quietly "downloading LightGBM's wheel" python3 -m pip download --no-deps --only-binary :all: --dest "$wheel" lightgbm
   python3 -m zipfile -e "$wheel"/lightgbm-*.whl "$wheel"
 }
 lightgbm() {
@@ -262,7 +263,7 @@ lightgbm() {
     esac
     words+=("$root/build/examples$end/examples/lightgbm/lightgbm_mpi")
   done
-  "$build/examples/lightgbm/lightgbm" "$@" "${words[@]}" | sed '/^\[LightGBM\]/d'  # whose listening thread minds no callback
+  "$build/examples/lightgbm/lightgbm" "$@" "${words[@]}" | sed '/^\[LightGBM\]/d'  # its listening thread ignores the log callback
 }
 
 install_missing() {
@@ -293,29 +294,29 @@ install_missing() {
   fi
   if [ $over_mpi = 1 ] && [ -z "$(mpis)" ]; then missing+=(mpich libmpich-dev); fi
   [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get > /dev/null || give_up "Please install these: ${missing[*]} (there is no apt-get here)."
+  command -v apt-get > /dev/null || fail "Please install ${missing[*]}: they are missing, and there is no apt-get here."
   if [ "$(id -u)" != 0 ]; then
-    command -v sudo > /dev/null || give_up "Please install these as root: apt-get install ${missing[*]}"
+    command -v sudo > /dev/null || fail "Please run this as root: apt-get install ${missing[*]}"
     become=(sudo)
   fi
   export DEBIAN_FRONTEND=noninteractive
-  quietly "fetching the list of packages" "${become[@]}" apt-get update
+  quietly "updating the package lists" "${become[@]}" apt-get update
   quietly "installing ${missing[*]}" "${become[@]}" apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
 check_versions() {
   echo 'int main() { return requires(int i) { i; } ? 0 : 1; }' | "$CXX" -std=c++20 -fsyntax-only -x c++ - 2> /dev/null ||
-    give_up "$CXX does not compile C++20; g++ 12 does: CXX=g++-12 bash examples/run.sh"
+    fail "$CXX does not compile C++20; g++ 12 does: CXX=g++-12 bash examples/run.sh"
   local version
   version=$(cmake --version | sed -n 's/^cmake version //p')
-  [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || give_up "cmake is $version; 3.23 is needed."
+  [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || fail "cmake $version is too old; 3.23 or later is needed."
 }
 
-# It needs nvcc, which no package that could be installed here has.
+# Needs nvcc, which this script cannot install.
 gpu() {
   local nvcc
   nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-}/bin:${CUDA_PATH:-}/bin:/usr/local/cuda/bin command -v nvcc || true)}
-  [ -n "$nvcc" ] || give_up "The example gpu is compiled by nvcc of the CUDA toolkit, and needs NCCL; there is no nvcc here: NVCC=... says where it is."
+  [ -n "$nvcc" ] || fail "The example gpu needs NCCL and nvcc of the CUDA toolkit. There is no nvcc in PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda; set NVCC to its path."
   quietly "building the example" "$nvcc" -std=c++20 -O2 -I "$root/include" "$root/examples/gpu/main.cu" -o "$build.gpu" -lnccl
   say "gpu $*"
   "$build.gpu" "$@"
@@ -333,7 +334,7 @@ if [ $over_mpi = 1 ]; then
   esac
   $by "$@" && status=0 || status=$?
   echo
-  if [ $status = 0 ]; then say "done: all is well, after $SECONDS s"; else say "NOT well: the program returned $status"; fi
+  if [ $status = 0 ]; then say "succeeded after $SECONDS s"; else say "FAILED with status $status after $SECONDS s"; fi
   exit $status
 fi
 if [ $example = lightgbm ]; then get_lightgbm; set -- "$wheel/lightgbm/lib/lib_lightgbm.so" "$@"; fi
@@ -355,5 +356,5 @@ else
   "$build/examples/$example/$example" "$@" && status=0 || status=$?
 fi
 echo >&"$progress"
-if [ "$status" = 0 ]; then say "done: all is well, after $SECONDS s"; else say "NOT well: the program returned $status"; fi
+if [ "$status" = 0 ]; then say "succeeded after $SECONDS s"; else say "FAILED with status $status after $SECONDS s"; fi
 exit "$status"

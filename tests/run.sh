@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Builds and runs the tests. Usage: tests/run.sh [full [--begin-by MINUTES] | NAME...]
 #
-#   (nothing)  what tells whether all is well: every unit, law, collective, refusal, process, MPI, example, README program, way to install
-#   full       that, and the stages
-#                asan-ubsan  the other compiler, with address and undefined-behaviour sanitizers: what touches memory that another rank touches, too
-#                tsan        thread sanitizer: every test in which threads may race
-#                mutants     deliberate mistakes, each of which some test must catch
-#                cuda        what needs nvcc, and device code on a fake CUDA and NCCL
-#                rest        headers one by one, the soak, fuzzing, death in every algorithm, benchmarks, budgets
-#              in an order that follows from the commit; each is built while those before it are tested.
-#              --begin-by: a stage that has not begun after so many minutes is not run, and said so.
-#   NAME       just that: a test, a folder here, a folder of include/kolo, a header, a file, a mutant, a word in the names of test cases (tests/README.md)
+#   (none)     stage quick: unit tests, laws, collectives, compile errors, processes, MPI, examples, programs of the pages, ways to install
+#   full       quick, and the stages
+#                asan-ubsan  clang++ with address and undefined-behaviour sanitizers: the quick tests, and all tests with ranks as threads or processes
+#                tsan        clang++ with thread sanitizer: all tests in which threads may race
+#                mutants     deliberate mistakes, each of which a test must detect
+#                cuda        tests that need nvcc, and device code on a fake CUDA and NCCL
+#                rest        each header alone, soak, fuzzing, a killed rank in every algorithm, benchmarks, budgets
+#              in an order that depends on the commit; each stage is built while previous ones are tested.
+#              --begin-by MINUTES: a stage that has not started by then is not run, and reported as NOT RUN.
+#   NAME       only the named tests: a test, a folder of tests/ or of include/kolo, a header, a file, a mutant, a word in titles of test cases (tests/README.md)
 #
-# Installs what is missing. The last line is "N passed, N failed"; the status is 0 when nothing failed.
+# Installs missing packages. The last line is "N passed, N failed"; the status is 0 if nothing failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CXX=${CXX:-g++}
@@ -37,7 +37,7 @@ if [ $what = usage ] || [ $what = help ]; then
 fi
 
 say() { printf '\n== %s\n' "$*"; }
-give_up() { echo "$*" >&2; echo "0 passed, 1 failed"; exit 1; }
+fail() { echo "$*" >&2; echo "0 passed, 1 failed"; exit 1; }
 has_header() { echo "#include <$1>" | "$CXX" -E -isystem /usr/include/eigen3 -x c++ - > /dev/null 2>&1; }
 
 install_missing() {
@@ -58,27 +58,27 @@ install_missing() {
   command -v mpicxx.openmpi > /dev/null || missing+=(openmpi-bin libopenmpi-dev)
   if [ ${#missing[@]} -gt 0 ]; then
     say "installing ${missing[*]}"
-    command -v apt-get > /dev/null || give_up "Please install these yourself: ${missing[*]} (there is no apt-get here)."
+    command -v apt-get > /dev/null || fail "Please install ${missing[*]}: they are missing, and there is no apt-get here."
     if [ "$(id -u)" != 0 ]; then
-      command -v sudo > /dev/null || give_up "Please install these as root: apt-get install ${missing[*]}"
+      command -v sudo > /dev/null || fail "Please run this as root: apt-get install ${missing[*]}"
       root=(sudo)
     fi
     export DEBIAN_FRONTEND=noninteractive
-    echo "(what apt-get says goes to build/apt.log)"
+    echo "(output of apt-get: build/apt.log)"
     { "${root[@]}" apt-get update -qq && "${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"; } \
-      > build/apt.log 2>&1 || { tail -n 5 build/apt.log; give_up "apt-get could not install ${missing[*]}."; }
+      > build/apt.log 2>&1 || { tail -n 5 build/apt.log; fail "apt-get could not install ${missing[*]}."; }
   fi
-  # Clang's sanitizers are a package of their own in some systems, and a part of clang in others.
+  # On some systems clang's sanitizers are a separate package.
   [ $what != full ] || sanitizer_runs clang++ address,undefined ||
     "${root[@]}" apt-get install -y -qq --no-install-recommends libclang-rt-dev >> build/apt.log 2>&1 || true
   wrapper=()
   echo 'int main() { return requires(int i) { i; } ? 0 : 1; }' | "$CXX" -std=c++20 -fsyntax-only -x c++ - 2> /dev/null ||
-    give_up "$CXX does not compile C++20; g++ 12 does: CXX=g++-12 bash tests/run.sh"
+    fail "$CXX does not compile C++20; g++ 12 does: CXX=g++-12 bash tests/run.sh"
   [ "$(printf '%s\n' 3.23 "$(cmake --version | sed -n 's/^cmake version //p')" | sort -V | head -n 1)" = 3.23 ] ||
-    give_up "cmake is older than 3.23."
+    fail "cmake is too old; 3.23 or later is needed."
 }
 
-# What make, ninja and CTest say: on a terminal one line that is overwritten says how far it is, elsewhere a line in twenty; what failed stays.
+# Filters the output of make, ninja and CTest: on a terminal progress overwrites one line, elsewhere every twentieth line is printed; failures are kept.
 progress() {
   local width=0
   if [ -t 1 ]; then width=$(tput cols 2> /dev/null || echo 100); fi
@@ -87,7 +87,7 @@ progress() {
     function keep(line) { printf "%s%s\n", (width > 0 ? "\r\033[K" : ""), line; fflush() }
     /^\[ *[0-9]+[%\/]/ { over($0); next }
     /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: .*(Passed|\*\*\*Skipped) +[0-9]/ { over($0); next }
-    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / { keep($0); name = $0; sub(/^.*#[0-9]+: /, "", name); sub(/ .*/, "", name); keep("        this one alone: bash tests/run.sh " name); next }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / { keep($0); name = $0; sub(/^.*#[0-9]+: /, "", name); sub(/ .*/, "", name); keep("        to run only this one: bash tests/run.sh " name); next }
     /^ +Start +[0-9]+: / || /^$/ { next }
     /^Could not find executable/ { aside = 1 }
     !aside { keep($0) }
@@ -101,7 +101,7 @@ record() {
   total_passed=$((total_passed + $2)) total_failed=$((total_failed + $3))
 }
 
-# run_tests STAGE PRESET STARTED REMARK BROKEN CTEST_ARGUMENT...: runs CTest and counts what it says.
+# run_tests STAGE PRESET STARTED REMARK BROKEN CTEST_ARGUMENT...: runs CTest and counts its results.
 run_tests() {
   local stage=$1 preset=$2 started=$3 remark=$4 broken=$5 log=build/$1.log name all passed skipped
   shift 5
@@ -110,8 +110,8 @@ run_tests() {
   passed=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.* Passed +[0-9.]+ sec' "$log" || true)
   skipped=$(grep -cE '^ *[0-9]+/[0-9]+ Test +#.*\*\*\*Skipped' "$log" || true)
   if [ "$all" = 0 ]; then broken=1 remark="no test ran"; fi
-  if grep -qF '***Not Run' "$log"; then broken=0; fi  # what did not build is counted already
-  if [ "$all" != 0 ] && ! grep -qE " failed out of $all\$" "$log"; then broken=1 remark="CTest did not come to its end"; fi
+  if grep -qF '***Not Run' "$log"; then broken=0; fi  # tests that did not build are counted already
+  if [ "$all" != 0 ] && ! grep -qE " failed out of $all\$" "$log"; then broken=1 remark="CTest did not finish"; fi
   if [ "$broken" = 1 ]; then failures+=("$stage: $remark"); fi
   while read -r name; do failures+=("$stage: $name"); done < <(sed -nE \
     '/ Passed +[0-9.]+ sec|\*\*\*Skipped/!s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .*\*\*\*(.*[^0-9. ]) +[0-9.]+ sec.*/\1 (\2)/p' "$log")
@@ -127,7 +127,7 @@ configure() {
   return 1
 }
 
-# build PRESET TARGET...: what does not build hides nothing else.
+# build PRESET TARGET...: continues with other targets after an error.
 build() {
   local preset=$1 keep_going=(-k)
   shift
@@ -135,25 +135,25 @@ build() {
   cmake --build --preset "$preset" -j "$jobs" --target "$@" -- "${keep_going[@]}" 2>&1 | progress
 }
 
-# describe STAGE: its preset, its target, and what CTest is told.
+# describe STAGE: sets its preset, its target, and the arguments of CTest.
 describe() {
   preset=dev target=kolo_$1 arguments=(-L "^$1\$")
   case $1 in
-    quick) target=all arguments=(-LE '^(later|cuda|mutants|named)$' -j $((2 * jobs))) ;;  # many wait for processes that they have started
-    asan-ubsan | tsan | clang) preset=$1 target=all arguments=(-j $((jobs + 1))) ;;  # many of their ranks wait for others
-    mutants) arguments+=(-j $((3 * jobs))) ;;  # many of them wait for what does not come
-    rest) target=kolo_later arguments=(-L '^later$' -j $((jobs + 1))) ;;  # the soak yields to the others
+    quick) target=all arguments=(-LE '^(later|cuda|mutants|named)$' -j $((2 * jobs))) ;;  # many tests wait for processes that they have started
+    asan-ubsan | tsan | clang) preset=$1 target=all arguments=(-j $((jobs + 1))) ;;  # many ranks wait for others
+    mutants) arguments+=(-j $((3 * jobs))) ;;  # many mutants wait for a message that does not come
+    rest) target=kolo_later arguments=(-L '^later$' -j $((jobs + 1))) ;;  # the soak has lower priority
   esac
 }
 
-# build_stage STAGE: 0: all of it; 1: not all; 2: it could not be configured.
+# build_stage STAGE: returns 0: built; 1: some targets did not build; 2: could not be configured.
 build_stage() {
   describe "$1"
-  if [ "$1" = quick ] || [ "$preset" != dev ]; then configure "$preset" || return 2; fi  # not while the tests there are read
+  if [ "$1" = quick ] || [ "$preset" != dev ]; then configure "$preset" || return 2; fi  # build/dev is not configured again while CTest reads it
   build "$preset" "$target" || return 1
 }
 
-# test_stage STAGE STARTED BUILT: BUILT is what build_stage said. What does not build is a failure.
+# test_stage STAGE STARTED BUILT: BUILT is the result of build_stage. A target that does not build is a failure.
 test_stage() {
   local name=$1 started=$2 remark=''
   if [ "$3" != 0 ] && [ -e "build/$name.build.log" ]; then cat "build/$name.build.log"; fi
@@ -162,7 +162,7 @@ test_stage() {
     record "$name" 0 1 0 $((SECONDS - started)) "could not be configured"
     return
   fi
-  if [ "$3" != 0 ]; then remark="something did not build"; fi
+  if [ "$3" != 0 ]; then remark="some targets did not build"; fi
   describe "$name"
   read -r -a wrapper <<< "${wrapper_of[$name]-}"
   say "$name: testing (after $SECONDS s)"
@@ -170,7 +170,8 @@ test_stage() {
   wrapper=()
 }
 
-# sanitizer_runs COMPILER SANITIZER: does a program with it run here? Its shadow memory may collide with address-space randomisation; then without.
+# sanitizer_runs COMPILER SANITIZER: whether a program with it runs here. Sets wrapper to disable address-space randomisation if that collides with its
+# shadow memory.
 sanitizer_runs() {
   local probe=build/sanitizer_probe
   echo 'int main() {}' | "$1" "-fsanitize=$2" -x c++ - -o "$probe" > "$probe.log" 2>&1 || return 1
@@ -180,8 +181,8 @@ sanitizer_runs() {
   "${wrapper[@]}" "$probe" >> "$probe.log" 2>&1
 }
 
-# The later stages in an order that the commit decides: on a machine that is too slow for all, each is run often. Of those with a sanitizer that
-# does not run here, asan-ubsan leaves its compiler.
+# Orders the later stages by a hash of the commit: on a machine that is too slow for all, each stage runs for some commits. If its sanitizers do not run
+# here, asan-ubsan is replaced by clang, the same compiler without them.
 declare -A wrapper_of=()
 plan_later_stages() {
   local commit stage
@@ -208,7 +209,7 @@ plan_sanitizer() {
   wrapper=()
 }
 
-# Builds the later stages, one after another, while those before are tested, which have precedence. build/STAGE.built: how that ended.
+# Builds the later stages one after another, at low priority, while previous ones are tested. build/STAGE.built: the result of build_stage.
 build_ahead() {
   local name
   renice -n 10 "$BASHPID" > /dev/null 2>&1 || true
@@ -223,7 +224,7 @@ build_ahead() {
 builder=
 start_building_ahead() {
   for name in "${later[@]}"; do rm -f "build/$name.built" "build/$name.build.log"; done
-  set -m  # a process group of its own, which can be ended as a whole
+  set -m  # a process group of its own, for stop_building
   build_ahead < /dev/null &
   builder=$!
   set +m
@@ -233,7 +234,7 @@ stop_building() {
 }
 trap stop_building EXIT
 
-# Shows the last line of what is built ahead, on a terminal, until it is built.
+# Waits until the stage is built; on a terminal, shows the last line of its build log.
 wait_until_built() {
   say "$1: building (after $SECONDS s)"
   until [ -e "build/$1.built" ] || ! kill -0 "$builder" 2> /dev/null; do
@@ -243,11 +244,11 @@ wait_until_built() {
   if [ -t 1 ]; then printf '\r\033[K'; fi
 }
 
-# What tests/support/choose.py says: targets to build, programs and tests to run.
+# Builds the targets, and runs the programs and tests, that tests/support/choose.py selects.
 run_names() {
   local chosen targets=() tests=() programs=() line started=$SECONDS name status=0
   say "configuring"
-  configure dev || give_up "build/dev could not be configured."
+  configure dev || fail "build/dev could not be configured."
   chosen=$(python3 tests/support/choose.py . build/dev "${names[@]}") || exit 2
   while read -r -a line; do
     case ${line[0]} in
@@ -257,7 +258,7 @@ run_names() {
     esac
   done <<< "$chosen"
   say "building ${#targets[@]} targets"
-  if [ ${#targets[@]} -gt 0 ] && ! build dev "${targets[@]}"; then give_up "Something did not build."; fi
+  if [ ${#targets[@]} -gt 0 ] && ! build dev "${targets[@]}"; then fail "Some targets did not build."; fi
   say "running (built in $((SECONDS - started)) s)"
   for line in "${programs[@]}"; do
     name=${line%% *} status=0
@@ -291,7 +292,7 @@ for name in "${later[@]}"; do
   started=$SECONDS
   if [ $started -ge $((begin_by * 60)) ]; then
     say "$name: NOT RUN, because $begin_by minutes have passed"
-    record "$name" 0 0 - 0 "NOT RUN: it would have begun after $started s"
+    record "$name" 0 0 - 0 "NOT RUN: it would have started after $started s"
     continue
   fi
   [ -e "build/$name.built" ] || wait_until_built "$name"
@@ -302,7 +303,7 @@ done
 say "summary, after $SECONDS s"
 printf '%-12s %7s %7s %8s %8s\n' stage passed failed 'not run' seconds
 printf '%s\n' "${rows[@]}"
-if [ $what = quick ]; then echo "(sanitizers, the second compiler, mutants, CUDA and the soak: bash tests/run.sh full)"; fi
+if [ $what = quick ]; then echo "(for sanitizers, clang++, mutants, CUDA and the soak: bash tests/run.sh full)"; fi
 if [ ${#failures[@]} -gt 0 ]; then printf '\nfailed:\n'; printf '  %s\n' "${failures[@]}"; fi
 echo
 echo "$total_passed passed, $total_failed failed"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Prepares the site: the pages of the folders as chapters whose links lead to chapters, the layout that lists them, and the Doxyfile.
-"""Usage: chapters.py REPOSITORY OUTPUT VERSION [DRAW]; DRAW is the program of examples/draw: with it the page of each algorithm has its pictures."""
+# Prepares the site: converts pages to chapters, with links to chapters; writes the layout that lists them, and the Doxyfile.
+"""Usage: chapters.py REPOSITORY OUTPUT VERSION [DRAW]     DRAW: the program examples/draw, to add pictures to the pages of algorithms"""
 import pathlib
 import re
 import subprocess
@@ -9,7 +9,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDERS = ("include", "examples", "bench", "tests", "cmake")
 TAKEN = ("annotated", "classes", "concepts", "examples", "files", "namespaces", "pages")  # pages of Doxygen's own
-# The sidebar's groups: which folders their chapters come from; what no group names is in the last one.
+# The groups of the sidebar, and the folders of their chapters; chapters of other folders are in the last group.
 GROUPS = [
     ("Guide", ["include/kolo/guide", "include/kolo/collective", "include/kolo/train", "include/kolo/view", "include/kolo/mpi", "include/kolo/cuda",
                "include/kolo/transport", "include/kolo/schedule", "include/kolo/simulate", "cmake/packaging"]),
@@ -19,7 +19,7 @@ GROUPS = [
 
 
 def chapters_of(root):
-    """Path of each page -> name of its chapter; the root's first page is the site's."""
+    """Maps the path of each page to the name of its chapter; the root's page is the site's first."""
     pages = [root / "README.md", *(p for f in FOLDERS for p in sorted((root / f).rglob("*.md")))]
     return {page: name_of(page.relative_to(root)) for page in pages if page.exists()}
 
@@ -31,13 +31,13 @@ def name_of(page):
 
 
 def anchor(title):
-    """As GitHub names headings: small letters, no punctuation, hyphens for spaces."""
+    """The anchor of a heading by GitHub's rule: lower case, no punctuation, hyphens for spaces."""
     title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def relinked(match, page, chapters):
-    """Pages lead to chapters; an image to its file, which Doxygen copies; what else is in the repository is said, and is no link."""
+    """Converts a link: to a page, to its chapter; to an image, to its file, which Doxygen copies; to another file of the repository, to plain text."""
     bang, text, link = match.groups()
     if "://" in link:
         return match[0]
@@ -88,19 +88,19 @@ def layout(root, chapters):
             title = title_of(page).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
             tabs.append(f'      <tab type="user" visible="yes" url="{left.pop(page)}.html" title="{title}"/>')
         if "examples" in folders:
-            tabs.append('      <tab type="examples" visible="yes" title="Whole programs" intro="The tests compile and run each of them."/>')
-            tabs.append('      <tab type="user" visible="yes" url="names_in_programs.html" title="Which program shows which name"/>')
+            tabs.append('      <tab type="examples" visible="yes" title="Programs" intro="The tests compile and run each of them."/>')
+            tabs.append('      <tab type="user" visible="yes" url="names_in_programs.html" title="Which program uses which name"/>')
         tabs.append("    </tab>")
     return (HERE / "layout.xml.in").read_text().replace("@CHAPTERS@", "\n".join(tabs))
 
 
 def pictures(draw, output):
-    """A picture of each collective of each family, on the family's page."""
+    """Adds to the page of each family a picture of each of its collectives."""
     (output / "pictures").mkdir(exist_ok=True)
     blocks = []
     for line in subprocess.run([draw, "--list"], capture_output=True, text=True, check=True).stdout.splitlines():
         family, collectives = line.split(": ")
-        blocks.append(f"/// \\class kolo::{family}\n/// \\par Pictures\n/// Eight ranks; where there are segments, four of them.\n")
+        blocks.append(f"/// \\class kolo::{family}\n/// \\par Pictures\n/// Eight ranks; four segments, if the algorithm has segments.\n")
         for collective in collectives.split(", "):
             name = f"{family}.{collective}.svg"
             subprocess.run([draw, family, collective, "8", "--segments", "4", "--out", output / "pictures" / name], check=True)
@@ -110,7 +110,7 @@ def pictures(draw, output):
 
 
 def programs(root, output, chapters):
-    """The examples, and the whole programs on pages, which tests compile and run: Doxygen lists under names where they are used, `by_name` for all of them."""
+    """Lists the examples and the programs on pages: Doxygen links names to them, and by_name makes the list of all names."""
     found = {p.relative_to(root / "examples").as_posix(): p.read_text() for p in sorted((root / "examples").glob("*/*.[ch]pp"))}
     said = {name: text.splitlines()[1].removeprefix("// ") for name, text in found.items()}
     (output / "programs").mkdir(exist_ok=True)
@@ -126,14 +126,14 @@ def programs(root, output, chapters):
 
 
 def names_in(text):
-    """What it names of kolo, with a namespace or a type in front: `kolo::ring::allreduce` names `kolo::ring`, too."""
+    """The names of kolo in a text, with those of enclosing namespaces and types: `kolo::ring::allreduce` contains `kolo::ring`, too."""
     for name in set(re.findall(r"\bkolo((?:::\w+)+)", re.sub(r"//.*", "", text))) - {"::detail"}:
         parts = name.split("::")[1:]
         yield from ("kolo::" + "::".join(parts[:end]) for end in range(1, len(parts) + 1) if "detail" not in parts)
 
 
 def by_name(found, tests):
-    """A page: the programs that have a name; where there is none, tests. A name is a link where Doxygen knows it."""
+    """The page that lists the programs that use each name; tests, if no other program does. Names that Doxygen knows are links."""
     page = lambda name: "".join({"/": "_2", ".": "_8"}.get(c, c) for c in name) + "-example.html"
     places = {}
     for name, text in found.items():
@@ -144,7 +144,7 @@ def by_name(found, tests):
         for word in set(names_in(text)) - shown:
             places.setdefault(word, []).append(name)
     rows = "".join(f"| {word} | {', '.join(places[word][:4])} |\n" for word in sorted(places))
-    return f"# Which program shows which name {{#names_in_programs}}\n\nOf each name four programs at most; tests where no other program has it.\n\n| name | programs |\n|---|---|\n{rows}"
+    return f"# Which program uses which name {{#names_in_programs}}\n\nAt most four programs for each name; tests, if no other program uses it.\n\n| name | programs |\n|---|---|\n{rows}"
 
 
 def prepare(root, output, version, draw=None):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Headers as Doxygen reads them: without the inline namespace, with the fields of comments (Before, Cost, ...) as paragraphs, forms of a call as a list.
+# Converts headers for Doxygen: removes the inline namespace, makes paragraphs of the fields of comments (Before, Cost, ...) and a list of the forms of a call.
 NR == 2, !/^\/\// {
-  if (/^\/\/ /) head = head (head == "" ? "" : " ") substr($0, 4)  # what the file is for: the brief of a comment that begins with a field
+  if (/^\/\/ /) head = head (head == "" ? "" : " ") substr($0, 4)  # the purpose of the file, used as brief for a comment that begins with a field
 }
 { gsub(/::inline KOLO_ABI/, "") }
 /^ *\/\/\/ / {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The target `docs`: the site, in docs/index.html of the build. Nothing else needs it, and nothing installs it.
+# The target `docs` builds the site, docs/index.html in the build directory. It is not part of `all`, and not installed.
 set(kolo_site "${PROJECT_BINARY_DIR}/docs")
 find_package(Doxygen 1.9.2 QUIET)
 find_package(Python3 QUIET COMPONENTS Interpreter)
-set(kolo_draw "")  # draws the algorithms, where examples are built
+set(kolo_draw "")  # the program that draws algorithms, if examples are built
 if(TARGET draw)
   set(kolo_draw "$<TARGET_FILE:draw>")
 endif()
@@ -18,6 +18,6 @@ if(DOXYGEN_FOUND AND Python3_FOUND)
   endif()
 else()
   add_custom_target(docs
-    COMMAND "${CMAKE_COMMAND}" -E echo "The target docs needs Python 3 and Doxygen from 1.9.2 on (apt-get install doxygen). Then configure once more."
+    COMMAND "${CMAKE_COMMAND}" -E echo "The target docs needs Python 3 and Doxygen 1.9.2 or newer: apt-get install doxygen, then run cmake again."
     COMMAND "${CMAKE_COMMAND}" -E false VERBATIM)
 endif()

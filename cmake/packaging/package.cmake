@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What a package has besides the headers, and cpack: -G DEB, RPM (where rpmbuild is) or TGZ.
+# The contents of packages besides the headers, and the configuration of cpack: -G DEB, RPM (if rpmbuild is installed) or TGZ.
 set(kolo_packaging "${CMAKE_CURRENT_LIST_DIR}")
 
 set_target_properties(kolo_compiled PROPERTIES EXCLUDE_FROM_ALL FALSE POSITION_INDEPENDENT_CODE ON)
@@ -11,11 +11,11 @@ if(NOT TARGET kolo_run)
   add_subdirectory("${PROJECT_SOURCE_DIR}/examples/kolo_run" "${PROJECT_BINARY_DIR}/examples/kolo_run")
 endif()
 if(NOT TARGET kolo_run)
-  message(FATAL_ERROR "kolo: KOLO_PACKAGE needs CLI11 for kolo-run: libcli11-dev, or where a CLI11Config.cmake is")
+  message(FATAL_ERROR "kolo: KOLO_PACKAGE needs CLI11 for kolo-run: install libcli11-dev, or set CLI11_DIR to the directory of CLI11Config.cmake")
 endif()
 install(TARGETS kolo_run RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
-# libkolo_mpi.mpich.so and libkolo_mpi.openmpi.so: each by the compiler of its MPI, since a build knows one.
+# libkolo_mpi.mpich.so and libkolo_mpi.openmpi.so: built by each MPI's compiler wrapper, since one CMake project can find only one MPI.
 if(KOLO_PACKAGE_PRELOAD)
   separate_arguments(flags NATIVE_COMMAND "${CMAKE_CXX_FLAGS}")
   foreach(end IN ITEMS mpich openmpi)
@@ -29,7 +29,7 @@ if(KOLO_PACKAGE_PRELOAD)
       add_custom_target(kolo_preload_${end} ALL DEPENDS "${preload}")
       install(FILES "${preload}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/kolo")
     else()
-      message(STATUS "kolo: no libkolo_mpi.${end}.so, because there is no mpicxx.${end}")
+      message(STATUS "kolo: libkolo_mpi.${end}.so is not built: it needs mpicxx.${end}")
     endif()
   endforeach()
 endif()
@@ -53,7 +53,7 @@ set(CPACK_DEBIAN_PACKAGE_DEPENDS "libstdc++6, libc6")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "g++, cmake, pkg-config, mpich | openmpi-bin")
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE "Apache-2.0 WITH LLVM-exception")
-set(CPACK_RPM_PACKAGE_AUTOREQ OFF)  # the preload libraries want the MPI of the program that they are loaded under
+set(CPACK_RPM_PACKAGE_AUTOREQ OFF)  # the preload libraries use the MPI of the program under which they are loaded
 set(CPACK_RPM_PACKAGE_REQUIRES "libstdc++")
 set(CPACK_GENERATOR DEB TGZ)
 find_program(KOLO_RPMBUILD rpmbuild)

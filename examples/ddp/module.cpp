@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The Python module kolo_c10d: once it is imported, init_process_group("kolo") makes process groups of kolo's.
-// With KOLO_C10D_OVER_MPI their ranks may be on several hosts: those of a job of MPI, with shared memory within each host.
+// The Python module kolo_c10d: after its import, init_process_group("kolo") creates process groups over kolo.
+// With KOLO_C10D_OVER_MPI their ranks are those of an MPI job and may be on several hosts, with shared memory within each host.
 #include <kolo/adapt/c10d.hpp>
 
 #include <torch/csrc/utils/pybind.h>
@@ -23,7 +23,7 @@ struct of_mpi {
   }
 };
 
-/// Collective over the ranks of a group only: they say in the store which ranks of MPI they are.
+/// Collective over the ranks of the group only, which exchange their ranks in MPI_COMM_WORLD through the store.
 communicator meet(::c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout) {
   int none = 0, mine = 0;
   char** nothing = nullptr;
@@ -39,7 +39,7 @@ communicator meet(::c10d::Store& store, int rank, int size, std::chrono::millise
   MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, &of_group.comm);
   MPI_Group_free(&some);
   MPI_Group_free(&all);
-  return communicator{of_group.comm, kolo::mpi::options{.timeout = timeout}};  // it has duplicates of its own
+  return communicator{of_group.comm, kolo::mpi::options{.timeout = timeout}};  // duplicates of_group.comm
 }
 #else
 using communicator = kolo::shm::communicator;
@@ -48,7 +48,7 @@ using kolo::c10d::meet;
 
 using group = kolo::c10d::process_group<communicator>;
 
-/// Destroying a group waits for its calls, and those may wait for Python.
+/// A holder that releases the GIL for the destruction of a group, which waits for calls that may need Python.
 template <class T>
 class without_python {
  public:
@@ -72,7 +72,7 @@ class without_python {
 
 without_python<group> make(const c10::intrusive_ptr<::c10d::Store>& store, int rank, int size,
                            std::chrono::milliseconds timeout, std::string name) {
-  const pybind11::gil_scoped_release others_run;  // the store may be Python's
+  const pybind11::gil_scoped_release others_run;  // the store may be implemented in Python
   auto all = meet(*store, rank, size, timeout);
   return c10::make_intrusive<group>(std::move(all), store, timeout, std::move(name));
 }
@@ -82,7 +82,7 @@ without_python<group> make(const c10::intrusive_ptr<::c10d::Store>& store, int r
 PYBIND11_DECLARE_HOLDER_TYPE(T, without_python<T>, true);
 
 PYBIND11_MODULE(kolo_c10d, m) {
-  pybind11::module::import("torch.distributed");  // it knows the classes that these stand on
+  pybind11::module::import("torch.distributed");  // defines the base classes
   pybind11::class_<group, ::c10d::ProcessGroup, without_python<group>>(m, "ProcessGroupKolo");
   using pybind11::literals::operator""_a;
   m.def("make", &make, "store"_a, "rank"_a, "size"_a, "timeout"_a, "name"_a = "kolo");

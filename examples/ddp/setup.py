@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Builds the Python module kolo_c10d for the Python and the torch that run this: python3 setup.py build_ext --build-lib DIRECTORY, or pip install .
+# Builds the Python module kolo_c10d for the Python and torch that run this script: python3 setup.py build_ext --build-lib DIRECTORY, or pip install .
 import os
 import pathlib
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# PyTorch's own tests of process groups, as its package has them, on the processors of this host, by Gloo and by kolo.
+# Runs PyTorch's own tests of process groups, which its package contains, on CPUs of this host over Gloo and over kolo.
 """Usage: suite.py gloo|kolo|kolo-as-gloo RANKS [TEST...]
           suite.py missing RANKS [TEST...]
 
-Prints `passed NAME`, `failed NAME` or `skipped NAME: why` for each test. `missing`: runs Gloo, what it passes by kolo-as-gloo, and what fails there by
-kolo; the exit status is not 0 where one is left. In `kolo-as-gloo` what makes Gloo's groups makes kolo's: so tests that are of "gloo" alone run, the profiler's
-names among them; but test_ddp_logging_data_cpu, which wants DDP's own log to say "gloo", fails there and passes by `kolo`. Give each run the module kolo_c10d (PYTHONPATH), but Gloo's.
+Prints `passed NAME`, `failed NAME` or `skipped NAME: why` for each test. `missing`: runs all tests over gloo, those that pass there over kolo-as-gloo, and
+those that fail there over kolo; the exit status is not 0 if one fails in both. `kolo-as-gloo`: the backend "gloo" creates kolo's groups, so that tests which
+require "gloo" run as well; only test_ddp_logging_data_cpu, which expects "gloo" in DDP's log, fails there and passes over `kolo`. All but gloo need the
+module kolo_c10d in PYTHONPATH.
 """
 import dataclasses
 import os
@@ -20,7 +21,7 @@ _field = dataclasses._get_field
 
 
 def relaxed(cls, name, *rest):
-    """torch 1.13 was written before Python 3.11 refused defaults without a hash."""
+    """torch 1.13 has dataclass defaults without a hash, which Python 3.11 refuses."""
     default = getattr(cls, name, dataclasses.MISSING)
     default = default.default if isinstance(default, dataclasses.Field) else default
     if dataclasses.is_dataclass(default) and type(default).__hash__ is None:
@@ -55,7 +56,7 @@ class Outcomes(unittest.TextTestResult):
 
 
 def instead_of_gloo(c10d, make):
-    """All of Gloo's groups but the one that compares what ranks do, in the debug mode DETAIL, which looks into it."""
+    """Replaces Gloo's groups by kolo's, except the one that compares calls in the debug mode DETAIL, which needs a real Gloo group."""
     gloo, wrap = c10d.ProcessGroupGloo, c10d._create_process_group_wrapper
 
     def wrapped(*values, **named):
@@ -75,7 +76,7 @@ def suite(backend, ranks, names):
     os.environ.setdefault("MASTER_PORT", "29500")
     try:
         import expecttest
-    except ImportError:  # of which the tests of process groups use nothing
+    except ImportError:  # the tests of process groups do not need it
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase, ACCEPT=False)
     import torch
     from torch.distributed import distributed_c10d
@@ -96,7 +97,7 @@ def suite(backend, ranks, names):
     class Forked(tests.TestDistBackend, tests.DistributedTest._DistTestBase):
         def setUp(self):
             super().setUp()
-            self._start_processes(torch.multiprocessing.get_context("fork").Process)  # it need not import torch again
+            self._start_processes(torch.multiprocessing.get_context("fork").Process)  # fork: no new import of torch
 
     loader = unittest.defaultTestLoader
     chosen = unittest.TestSuite(Forked(name) for name in loader.getTestCaseNames(Forked) if not names or name in names)
@@ -105,7 +106,7 @@ def suite(backend, ranks, names):
 
 
 def run(backend, ranks, names):
-    """The names of tests, by outcome."""
+    """Runs the tests in a new process; returns the names of tests by outcome."""
     done = subprocess.run([sys.executable, __file__, backend, ranks, *names], stdout=subprocess.PIPE, text=True)
     outcomes = {}
     for line in done.stdout.splitlines():
@@ -122,7 +123,7 @@ def missing(ranks, names):
     for backend in ("kolo-as-gloo", "kolo"):
         got = run(backend, ranks, lost).get("passed", []) if lost else []
         lost = [name for name in lost if name not in got]
-    print("kolo passes all that Gloo passes" if not lost else "Gloo passes these, and kolo does not: " + " ".join(lost))
+    print("kolo passes all tests that Gloo passes" if not lost else "Gloo passes these tests, but kolo does not: " + " ".join(lost))
     sys.exit(not expected or bool(lost))
 
 

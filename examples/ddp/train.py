@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A network under DistributedDataParallel, by Gloo and by kolo: the same losses, and what a step takes; then a rank is killed.
+# Trains a network with DistributedDataParallel over Gloo and over kolo; compares losses and times per step; then kills a rank.
 """Usage: train.py [--ranks 2 4] [--steps 30] [--width 2500]
 
-Each of the ranks trains the same network three times, in turns: without an exchange, by Gloo, by kolo. What makes a program use the latter is one line:
+Trains the same network three times, with interleaved steps: without an exchange, over Gloo, over kolo. To use kolo, a program needs:
 
-    torch.distributed.init_process_group("kolo")          # and, before it, import kolo_c10d
+    import kolo_c10d
+    torch.distributed.init_process_group("kolo")
 """
 import argparse
 import os
@@ -18,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-import kolo_c10d  # noqa: F401: from here on there is a backend "kolo"
+import kolo_c10d  # noqa: F401: registers the backend "kolo"
 
 INPUTS, CLASSES, BATCH = 64, 10, 8
 MIB = 2**20
@@ -31,7 +32,7 @@ def network(width):
 
 
 def trainer(model):
-    """step() -> the loss of the batch, which is this rank's own."""
+    """Returns step(), which trains on this rank's batch and returns its loss."""
     x = torch.randn(BATCH, INPUTS, generator=torch.Generator().manual_seed(100 + dist.get_rank()))
     wanted = x[:, :CLASSES].argmax(1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -47,7 +48,7 @@ def trainer(model):
 
 
 def seconds(f):
-    """What f returns, and what it took the slowest rank; all begin together."""
+    """The result of f, and its seconds on the slowest rank."""
     dist.barrier()
     begin = time.perf_counter()
     value = f()
@@ -85,24 +86,24 @@ def compare(rank, ranks, options):
 
 
 def report(ranks, options, taken, exchanged, losses):
-    # The first step of DDP makes its buckets anew.
+    # DDP rebuilds its buckets in the first step.
     step, exchange = ({name: statistics.median(all[2:]) for name, all in of.items()} for of in (taken, exchanged))
     elements = sum(p.numel() for p in network(options.width).parameters())
-    print(f"{ranks} ranks, {elements / 1e6:.1f} million parameters, {4 * elements / MIB:.0f} MiB of gradients in buckets of 25 MiB; milliseconds, medians of {options.steps - 2}")
-    print(f"{'':8}{'step':>8}{'communication':>16}{'25 MiB':>10}   loss, first and last")
+    print(f"{ranks} ranks, {elements / 1e6:.1f} million parameters, {4 * elements / MIB:.0f} MiB of gradients in buckets of 25 MiB; milliseconds, medians of {options.steps - 2} steps")
+    print(f"{'':8}{'step':>8}{'communication':>16}{'25 MiB':>10}   first and last loss")
     for name in step:
         rest = f"{step[name] - step['none']:16.1f}{exchange[name]:10.1f}" if name in exchange and exchange[name] else " " * 26
         print(f"{name:8}{step[name]:8.1f}{rest}   {losses[name][0]:.6f} {losses[name][-1]:.6f}")
     apart = max(abs(a - b) for a, b in zip(losses["gloo"], losses["kolo"])) / losses["gloo"][0]
     faster = (step["gloo"] - step["none"]) / max(step["kolo"] - step["none"], 1e-3)
-    print(f"Losses differ by {apart:.1e} of the first one at most. Gloo takes {faster:.1f} times as long for the communication of a step, and "
-          f"{exchange['gloo'] / exchange['kolo']:.1f} times for a bucket alone.", flush=True)
-    assert apart < 1e-4, losses  # beyond two ranks sums have another order
-    assert losses["kolo"][-1] < losses["kolo"][0], "nothing was learned"
+    print(f"Losses differ by at most {apart:.1e} of the first one. Communication takes Gloo {faster:.1f} times as long as kolo in a step, and "
+          f"{exchange['gloo'] / exchange['kolo']:.1f} times as long for one bucket of 25 MiB.", flush=True)
+    assert apart < 1e-4, losses  # with more than two ranks the order of sums differs
+    assert losses["kolo"][-1] < losses["kolo"][0], "the loss has not decreased"
 
 
 def lose_one(rank, ranks, options):
-    """Rank 1 is killed in the middle; the others' exception names it."""
+    """Kills rank 1 in the middle of the training; the exceptions of the others must name it within a second."""
     dist.init_process_group("kolo", rank=rank, world_size=ranks)
     step = trainer(DistributedDataParallel(network(64)))
     killed = None
@@ -114,14 +115,14 @@ def lose_one(rank, ranks, options):
             step()
     except RuntimeError as e:
         took = time.perf_counter() - killed
-        print(f"rank {rank}, {took:.2f} s after its last step: {e}", flush=True)
+        print(f"rank {rank} fails {took:.2f} s after the begin of its last step: {e}", flush=True)
         assert "rank 1" in str(e) and took < 1, "the exception does not name rank 1 within a second"
         return
-    raise AssertionError(f"rank {rank} has not noticed")
+    raise AssertionError(f"rank {rank} got no exception")
 
 
 def run(ranks, body, options):
-    """The exit codes of the ranks, which are processes."""
+    """Runs body on `ranks` processes; returns their exit codes."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(29400 + os.getpid() % 500), OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
     processes = [torch.multiprocessing.get_context("fork").Process(target=body, args=(rank, ranks, options)) for rank in range(ranks)]
     for process in processes:
@@ -133,14 +134,14 @@ def run(ranks, body, options):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--width", type=int, default=2500)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4], help="numbers of ranks, one comparison each (default: 2 4)")
+    parser.add_argument("--steps", type=int, default=30, help="steps; the first two are not counted (default: 30)")
+    parser.add_argument("--width", type=int, default=2500, help="width of the two hidden layers (default: 2500)")
     options = parser.parse_args()
     if options.steps < 3:
-        parser.error("--steps must be 3 or more: the first two are not counted")
+        parser.error("--steps must be at least 3: the first two are not counted")
     torch.set_num_threads(1)
     well = all([run(ranks, compare, options) == [0] * ranks for ranks in options.ranks])
-    print("Three ranks train by kolo; rank 1 is killed:")
+    print("Three ranks train over kolo; rank 1 is killed:", flush=True)
     well = run(3, lose_one, options) == [0, -signal.SIGKILL, 0] and well
     sys.exit(not well)

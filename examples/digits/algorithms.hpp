@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From the name of an algorithm on the command line to its type.
+// Maps an algorithm's name on the command line to its type.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>

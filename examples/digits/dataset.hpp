@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Images of digits with their labels, and the mini-batches that a training run draws from them.
+// Images of digits with their labels, and mini-batches of them.
 #pragma once
 
 #include "random.hpp"
 
-#define EIGEN_STACK_ALLOCATION_LIMIT \
-  (1 << 20)  // bytes: what a product needs meanwhile is not asked of the system in each step
+// Bytes; temporaries of a matrix product are on the stack, instead of allocated in each step.
+#define EIGEN_STACK_ALLOCATION_LIMIT (1 << 20)
 #include <Eigen/Core>
 
 #include <algorithm>
@@ -22,30 +22,30 @@ inline constexpr int side = 28;
 inline constexpr int pixels = side * side;
 inline constexpr int classes = 10;
 
-/// n images of 28 x 28 grey values, one after another, and what each shows.
+/// n images of 28 x 28 grey values, contiguous, and the digit that each shows.
 struct dataset {
   std::vector<std::uint8_t> images;  // (n, 784)
   std::vector<std::uint8_t> labels;  // (n)
   std::size_t size() const { return labels.size(); }
 };
 
-/// What is learned from, and what is only looked at to judge.
+/// A training set and a test set.
 struct split {
   dataset train, test;
 };
 
-/// Neighbours of a data set.
+/// Consecutive images of a data set.
 struct slice {
   std::span<const std::uint8_t> images, labels;  // (n, 784), (n)
   std::size_t size() const { return labels.size(); }
 };
 
-/// The images of this slice as a data set.
+/// A copy of the slice, as a data set.
 inline dataset copy_of(const slice& some) {
   return {{some.images.begin(), some.images.end()}, {some.labels.begin(), some.labels.end()}};
 }
 
-/// The data set in its own order, in slices of `count` images; the last may have fewer.
+/// The data set in its order, in slices of `count` images; the last may have fewer.
 class slices {
  public:
   slices(const dataset& data, std::size_t count) : data_{&data}, count_{count} {}
@@ -61,15 +61,15 @@ class slices {
   std::size_t count_;
 };
 
-/// A few images as a matrix with one column per image, values from 0 to 1.
+/// Images as a matrix with one column per image, values from 0 to 1.
 struct batch {
   Eigen::MatrixXf images;   // (784, b)
   std::vector<int> labels;  // (b)
 };
 
-/// The data set in mini-batches of `count` images, in an order that depends on `seed` alone. A step of p ranks takes p
-/// neighbours: those are the same images for every p, as long as p times `count` is the same. All mini-batches lie in the same memory: one is
-/// there until the next is asked for.
+/// The data set in mini-batches of `count` images, in an order that depends on `seed` alone. A step of p ranks uses p
+/// consecutive mini-batches: the same images for every p, as long as p times `count` is the same. operator[] returns a
+/// reference to one buffer, which the next call overwrites.
 class batches {
  public:
   batches(const dataset& data, std::size_t count, std::uint64_t seed)

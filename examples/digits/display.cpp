@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What rank 0 shows of a run: a table, and on a terminal a bar that moves.
+// Rank 0's output: a table and, on a terminal, a progress bar.
 #include "display.hpp"
 
 #include <unistd.h>
@@ -11,12 +11,12 @@
 namespace digits {
 
 namespace {
-/// Open MPI gives each rank a terminal of its own, and writes what comes out of it into whatever mpiexec has.
+/// Open MPI gives each rank a pseudo-terminal and copies its output to mpiexec's, which may be a file.
 bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && std::getenv("OMPI_COMM_WORLD_RANK") == nullptr; }
 }  // namespace
 
 display::display(std::size_t steps) : steps_{steps}, terminal_{is_terminal()} {
-  std::printf("%7s %6s %9s %9s %9s %9s\n", "Step", "Epoch", "Speed", "Loss", "FinLoss", "LR");
+  std::printf("%7s %6s %9s %9s %9s %9s\n", "Step", "Epoch", "Images/s", "Loss", "Loss+L2", "LR");
   std::fflush(stdout);
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What rank 0 shows of a run: a table, and on a terminal a bar that moves.
+// Rank 0's output: a table and, on a terminal, a progress bar.
 #pragma once
 
 #include <cstddef>
 
 namespace digits {
 
-/// One line of the table: means since the line before.
+/// One line of the table: means since the previous line.
 struct row {
   std::size_t step;
-  double epoch, speed, loss, final_loss;  // final: with the weight decay
+  double epoch, speed, loss, final_loss;  // speed: images/s; final_loss: with the weight decay term
   float rate;
 };
 
@@ -25,7 +25,7 @@ class display {
   void erase();
 
   std::size_t steps_;
-  int shown_ = -1;  // per cent; -1: no bar is there
+  int shown_ = -1;  // per cent; -1: no bar is displayed
   bool terminal_;
 };
 

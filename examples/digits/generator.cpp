@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Renders handwritten-looking digits: a glyph is bent and moved, its strokes are drawn by distance, noise is added.
+// Renders digits that look handwritten: glyphs are deformed and shifted, strokes are drawn by distance, noise is added.
 #include "generator.hpp"
 
 #include "glyphs.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 using canvas = std::array<float, pixels>;
 
-/// Where one writer puts the pen: the square of the glyph to pixels, with a slant and a tremor.
+/// Maps points of the glyph's square to pixels, with one writer's size, rotation, slant and tremor.
 class hand {
  public:
   explicit hand(random_numbers& random) : random_{&random} {
@@ -25,7 +25,7 @@ class hand {
     x_ = 13.5f + random.uniform(-3, 3), y_ = 13.5f + random.uniform(-3, 3);
   }
 
-  /// The pixel at which this hand puts a point of the glyph: a little elsewhere each time.
+  /// The pixel of a point of the glyph, with a small random offset in each call.
   point put(point p) const {
     const float x = p.x / 100 - .5f + .035f * random_->normal(), y = p.y / 100 - .5f + .035f * random_->normal();
     return {x_ + xx_ * x + xy_ * y, y_ + yx_ * x + yy_ * y};
@@ -36,7 +36,7 @@ class hand {
   float xx_, xy_, yx_, yy_, x_, y_;
 };
 
-/// Inks the pixels that are nearer to the segment ab than the pen is wide.
+/// Inks the pixels within `radius` of the segment ab.
 void draw_segment(canvas& ink, point a, point b, float radius) {
   const auto clip = [](float v) { return std::clamp(static_cast<int>(v), 0, side - 1); };
   const float dx = b.x - a.x, dy = b.y - a.y, square = std::max(dx * dx + dy * dy, 1e-6f);
@@ -52,7 +52,7 @@ void draw_segment(canvas& ink, point a, point b, float radius) {
     }
 }
 
-/// The curve of Catmull and Rom between b and c.
+/// The Catmull-Rom spline between b and c.
 point spline(point a, point b, point c, point d, float t) {
   const auto mix = [t](float p, float q, float r, float s) {
     return q + .5f * t * (r - p + t * (2 * p - 5 * q + 4 * r - s + t * (3 * (q - r) + s - p)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the ten digits are written: strokes in a square of 100 by 100, in two or three styles each.
+// The strokes of the ten digits in a square of 100 by 100, in two or three styles each.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ struct point {
   float x, y;  // to the right, downwards
 };
 
-/// Points to be joined by straight lines, or by a smooth curve through them.
+/// Points joined by straight lines or by a smooth curve.
 struct stroke {
   bool curved;
   std::vector<point> points;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads the MNIST files (IDX format), and says in a sentence what is wrong with those that are not as they should be.
+// Reads the MNIST files (IDX format). An error names the file and what is wrong with it.
 #pragma once
 
 #include "dataset.hpp"
@@ -46,7 +46,7 @@ inline std::filesystem::path find_idx(const std::filesystem::path& directory, st
   if (std::filesystem::exists(dashed.string() + ".gz"))
     complain(dashed.string() + ".gz", "is still compressed: unpack it with gunzip");
   complain(dashed,
-           "is not there. The MNIST directory holds train-images-idx3-ubyte, train-labels-idx1-ubyte, "
+           "does not exist. The MNIST directory must contain train-images-idx3-ubyte, train-labels-idx1-ubyte, "
            "t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, unpacked");
 }
 
@@ -71,7 +71,7 @@ inline idx_file read_idx(const std::filesystem::path& path, std::uint32_t dimens
   if (present != announced)
     complain(path,
              (present < announced ? "is truncated: its header announces " : "is too long: its header announces ") +
-                 whole(announced) + " bytes, and " + whole(present) + " follow");
+                 whole(announced) + " bytes, but " + whole(present) + " follow");
   file.bytes.resize(std::size_t(announced));
   if (!in.read(reinterpret_cast<char*>(file.bytes.data()), std::streamsize(announced)))
     complain(path, "cannot be read to its end");
@@ -81,12 +81,12 @@ inline idx_file read_idx(const std::filesystem::path& path, std::uint32_t dimens
 inline dataset read_images_and_labels(const std::filesystem::path& images, const std::filesystem::path& labels) {
   idx_file image = read_idx(images, 3), label = read_idx(labels, 1);
   const auto count = image.dimensions[0], rows = image.dimensions[1], columns = image.dimensions[2];
-  if (count == 0) complain(images, "holds no images");
+  if (count == 0) complain(images, "contains no images");
   if (rows != side || columns != side)
-    complain(images, "holds images of " + std::to_string(rows) + " x " + std::to_string(columns) +
+    complain(images, "contains images of " + std::to_string(rows) + " x " + std::to_string(columns) +
                          " pixels instead of 28 x 28");
   if (label.dimensions[0] != count)
-    complain(images, "holds " + std::to_string(count) + " images, but " + labels.string() + " holds " +
+    complain(images, "contains " + std::to_string(count) + " images, but " + labels.string() + " contains " +
                          std::to_string(label.dimensions[0]) + " labels");
   for (std::size_t i = 0; i < count; ++i)
     if (label.bytes[i] >= classes)
@@ -97,7 +97,7 @@ inline dataset read_images_and_labels(const std::filesystem::path& images, const
 
 }  // namespace detail
 
-/// The 60,000 and 10,000 images of MNIST, or however many there are.
+/// Reads MNIST's training and test set, with any number of images.
 inline split read_mnist(const std::filesystem::path& directory) {
   if (!std::filesystem::is_directory(directory)) detail::complain(directory, "is not a directory");
   const auto read = [&](const std::string& part) {

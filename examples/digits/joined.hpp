@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same training on ranks that somebody else has started and joined, on any machines, over any communicator.
+// The same training on the ranks of an existing communicator, on one host or several.
 #pragma once
 
 #include "algorithms.hpp"
@@ -19,12 +19,12 @@
 
 namespace digits {
 
-/// Collective: trains, and rank 0 says what came of it. 0, or 1 where that is not as accurate as it was to be.
+/// Collective: trains; rank 0 prints the summary. Returns 0, or 1 if the accuracy is not within --accuracy-above and -below.
 template <class Comm>
 int train_joined(Comm& comm, const settings& s) {
   if (s.batch % s.parts(comm.size()) != 0 || (s.leaves > 0 && s.leaves < comm.size()))
-    throw std::runtime_error(std::to_string(comm.size()) + " ranks cannot share " + std::to_string(s.batch) +
-                             " images equally: choose another --batch, or other --leaves");
+    throw std::runtime_error("a batch of " + std::to_string(s.batch) + " images cannot be divided equally among " +
+                             std::to_string(comm.size()) + " ranks: choose another --batch or --leaves");
   const split data = load(s);
   const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
   run r{comm.size(), steps * std::size_t(s.batch), {}, std::vector<double>(steps)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Keeps the loss of every step, averaged over the ranks whenever a line of the table is due.
+// Records the loss of every step, and averages the losses over the ranks before each line of the table.
 #pragma once
 
 #include "display.hpp"
@@ -21,7 +21,7 @@ namespace digits {
 template <class Comm>
 class journal {
  public:
-  /// `curve` gets the loss of every step, on rank 0.
+  /// Rank 0 writes the loss of every step to `curve`.
   journal(Comm& comm, const settings& s, std::span<double> curve)
       : comm_{comm},
         settings_{s},
@@ -33,7 +33,7 @@ class journal {
     });
   }
 
-  /// After each step: this rank's loss, or that of all leaves, and the rule that was used.
+  /// Call after each step, with this rank's loss or the mean over all leaves, and the update rule that was used.
   void enter(double loss, const kolo::update::momentum& rule, const network& model) {
     losses_[step_] = loss;
     if (step_ < 2 || step_ % cadence_ == 0 || step_ + 1 == losses_.size()) write_line(rule, model);
@@ -64,10 +64,10 @@ class journal {
   Comm& comm_;
   const settings& settings_;
   std::span<double> curve_;
-  std::vector<double> losses_;  // this rank's; from the beginning to written_: all ranks'
+  std::vector<double> losses_;  // this rank's; those before written_ are means over all ranks
   std::size_t cadence_, step_ = 0, written_ = 0;
   double since_ = now(comm_);
-  std::optional<display> display_;  // of rank 0, unless it is quiet
+  std::optional<display> display_;  // on rank 0, unless is_quiet
 };
 
 }  // namespace digits

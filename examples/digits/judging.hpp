@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How much of a data set a network recognises: each rank looks at its part, and all know the result.
+// The accuracy of a network on a data set: each rank evaluates a part, and all ranks get the result.
 #pragma once
 
 #include "dataset.hpp"
@@ -14,7 +14,8 @@
 
 namespace digits {
 
-/// Fraction of the images that are recognised, the same number for every number of ranks. Collective; ranks have the same network.
+/// Collective: the fraction of images that are classified correctly, which does not depend on the number of ranks. All
+/// ranks pass the same network.
 template <class Comm>
 double accuracy(Comm& comm, network& model, const dataset& data) {
   constexpr std::size_t at_once = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trains a classifier of handwritten digits on 1, 2 and 4 processes, and shows that all three learn the same.
+// Trains a classifier of handwritten digits on 1, 2 and 4 processes, and checks that the loss curves agree.
 #include "algorithms.hpp"
 #include "judging.hpp"
 #include "load.hpp"
@@ -20,13 +20,13 @@
 namespace digits {
 namespace {
 
-/// One training on so many processes, or simulated ranks. Throws if one of them fails; what happened to it has then been said.
+/// One training on `ranks` processes or simulated ranks. Throws if a rank fails; its error is already printed.
 run train_on(int ranks, const settings& s, const split& data) {
   const std::size_t steps = data.train.size() / std::size_t(s.batch) * std::size_t(s.epochs);
   if (!s.simulate.empty()) return train_simulated(ranks, s, data, steps);
   const shared_array<outcome> out{1};
   const shared_array<double> curve{steps};
-  std::printf("\n%d process%s\n", ranks, ranks == 1 ? "" : "es");
+  std::printf("\n%d process%s%s\n", ranks, ranks == 1 ? "" : "es", s.outer > 0 ? ", local steps" : "");
   const int status = kolo::shm::launch(ranks, [&](auto& comm) {
     with_algorithm(s.algorithm, [&](auto algorithm) {
       train(comm, algorithm, s, data, out.values()[0], curve.values());
@@ -34,12 +34,11 @@ run train_on(int ranks, const settings& s, const split& data) {
       kolo::on_root(comm, [&] { out.values()[0].apart = apart; });
     });
   });
-  if (status != 0)
-    throw std::runtime_error("the training on " + std::to_string(ranks) + " processes did not come to its end");
+  if (status != 0) throw std::runtime_error("the training on " + std::to_string(ranks) + " processes failed");
   return {ranks, steps * std::size_t(s.batch), out.values()[0], {curve.values().begin(), curve.values().end()}};
 }
 
-/// What lies on the disk must be what was trained.
+/// Loads the checkpoint and checks that its accuracy is that of the trained model.
 bool check_checkpoint(const run& last, const settings& s, const split& data) {
   if (s.checkpoint.empty()) return true;
   if (last.result.unsaved[0] != '\0') {
@@ -50,7 +49,7 @@ bool check_checkpoint(const run& last, const settings& s, const split& data) {
   kolo::load_checkpoint(s.checkpoint, model.parameters());
   kolo::self::communicator alone;
   const double again = accuracy(alone, model, data.test);
-  std::printf("Read back from %s: %.2f %%\n", s.checkpoint.c_str(), 100 * again);
+  std::printf("Accuracy of the checkpoint in %s: %.2f %%\n", s.checkpoint.c_str(), 100 * again);
   return again == last.result.accuracy;
 }
 

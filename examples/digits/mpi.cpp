@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same training on the ranks that mpiexec started, on one machine or on many: the same function, over another communicator.
+// The same training on the ranks of an MPI job, on one host or several: the same function over another communicator.
 #include "joined.hpp"
 
 #include <kolo/mpi/mpi.hpp>
@@ -8,7 +8,7 @@
 #include <exception>
 
 int main(int argc, char** argv) {
-  const auto settings = digits::parse(argc, argv);  // what is wrong with it ends the program before MPI begins
+  const auto settings = digits::parse(argc, argv);  // a wrong command line ends the program before MPI_Init
   const kolo::mpi::environment env{argc, argv};
   try {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};

@@ -10,7 +10,7 @@ namespace {
 
 using matrix = Eigen::Map<Eigen::MatrixXf>;
 
-/// Logits become the gradient of the mean loss; returns the scores that they had.
+/// Replaces the logits by the gradient of the mean loss; returns the loss and the accuracy.
 score softmax_cross_entropy(Eigen::MatrixXf& logits, const std::vector<int>& labels) {
   score sum;
   const auto count = static_cast<float>(labels.size());

@@ -12,7 +12,7 @@
 
 namespace digits {
 
-/// One tensor of the model and its gradient, as the training layer wants to see them.
+/// One tensor of the model and its gradient, with the names that kolo/train expects.
 struct parameter {
   std::span<float> value, gradient;
 };
@@ -24,19 +24,19 @@ struct score {
 
 class network {
  public:
-  /// Where gradients lie: in memory that the other ranks can read, or in ordinary memory.
+  /// Allocates gradients: in memory that other ranks can read, or in ordinary memory.
   using memory = kolo::shm::allocator<float>;
 
-  /// Layers between these widths: {784, 10} is a linear classifier.
+  /// One dense layer between each two consecutive widths: {784, 10} is a linear classifier.
   network(const std::vector<int>& widths, std::uint64_t seed, const memory& for_gradients = {});
 
-  /// Sets all gradients to those of the mean loss over the batch, and changes nothing else.
+  /// Sets all gradients to those of the mean loss over the batch. Does not change parameters.
   score backward(const batch& b);
 
-  /// How many of the images are recognised.
+  /// The number of images that are classified correctly.
   std::size_t recognised(const slice& some);
 
-  /// Half the sum of the squares of all values: what weight decay makes smaller.
+  /// Half the sum of the squares of all parameters, the term of the loss that weight decay adds.
   double half_square() const;
 
   std::vector<parameter> parameters();
@@ -49,7 +49,7 @@ class network {
     Eigen::MatrixXf weight;                              // (out, in)
     Eigen::VectorXf bias;                                // (out)
     std::vector<float, memory> gradient, bias_gradient;  // (out, in), (out)
-    Eigen::MatrixXf output, delta;                       // (out, b), and the gradient by what was rectified to it
+    Eigen::MatrixXf output, delta;                       // (out, b); delta: gradient by the input of the rectifier
   };
 
   std::vector<layer> layers_;

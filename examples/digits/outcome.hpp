@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a training run leaves behind for the process that started it.
+// The results of a training run, for the process that started it.
 #pragma once
 
 #include <sys/mman.h>
@@ -14,26 +14,26 @@
 
 namespace digits {
 
-/// Where the time of a run went: seconds, means over the ranks.
+/// The time of a run in seconds, means over the ranks.
 struct durations {
   double compute = 0;        // batches, forward, backward
-  double communication = 0;  // averaging gradients and metrics; with the time spent waiting for slower ranks
+  double communication = 0;  // averaging gradients and metrics, and waiting for slower ranks
   double update = 0;         // the optimizer
-  double judging = 0;        // the ranks together; and while rank 0 saves
+  double judging = 0;        // evaluation on the test set, and the checkpoint
 
   double total() const { return compute + communication + update + judging; }
 };
 
-/// What rank 0 has to say at the end.
+/// The results on rank 0.
 struct outcome {
-  double accuracy = 0;  // on images that were not learned from
+  double accuracy = 0;  // on the test set
   durations seconds;
-  double apart = 0;  // images a second of as many trainings at once that do not talk to each other; 0: not measured
+  double apart = 0;          // images/s of as many independent trainings at once; 0: not measured
   std::uint64_t digest = 0;  // of the bits of all parameters
-  char unsaved[512] = {};    // why the last checkpoint could not be written; empty: it was
+  char unsaved[512] = {};    // why the last checkpoint could not be written; empty: it was written
 };
 
-/// n values that processes have in common: children that are forked later write what their parent reads.
+/// n values in memory shared with processes that are forked later: children write, the parent reads.
 template <class T>
 class shared_array {
   static_assert(std::is_trivially_copyable_v<T>);

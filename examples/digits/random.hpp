@@ -26,7 +26,7 @@ class random_numbers {
   /// Uniform in [low, high).
   float uniform(float low, float high) { return low + (high - low) * unit(bits() >> 40); }
 
-  /// Mean 0, standard deviation 1, to four standard deviations: the sum of four uniform numbers, out of one draw.
+  /// Mean 0, standard deviation 1, within 3.5 standard deviations: the sum of four uniform 16-bit numbers of one draw.
   float normal() {
     const std::uint64_t z = bits();
     const std::uint64_t sum = (z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The end of the program: what every number of processes has achieved, and whether all have learned the same.
+// The summary of all runs, and the comparison of their loss curves.
 #include "report.hpp"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ difference compare(const std::vector<double>& a, const std::vector<double>& b, i
 }
 
 void print_summary(const std::vector<run>& runs, const char* who) {
-  std::printf("\n%9s %9s %9s %9s %9s %9s   where the time went\n", who, "Accuracy", "Seconds", "Images/s", "Apart",
-              "of that");
+  std::printf("\n%9s %9s %9s %9s %9s %9s   share of the time\n", who, "Accuracy", "Seconds", "Images/s", "Limit",
+              "of limit");
   for (const run& r : runs) {
     const durations& s = r.result.seconds;
     const auto part = [&](double seconds) { return 100 * seconds / s.total(); };
@@ -34,14 +34,12 @@ void print_summary(const std::vector<run>& runs, const char* who) {
     std::printf("%9d %7.2f %% %9.2f %9.0f ", r.ranks, 100 * r.result.accuracy, s.total(), rate);
     if (r.result.apart > 0) std::printf("%9.0f %7.0f %%", r.result.apart, 100 * rate / r.result.apart);
     else std::printf("%9s %9s", "-", "-");
-    std::printf("   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, judging %.0f %%\n",
+    std::printf("   compute %.0f %%, communication and waiting %.0f %%, update %.0f %%, evaluation %.0f %%\n",
                 part(s.compute), part(s.communication), part(s.update), part(s.judging));
   }
   const bool any = std::any_of(runs.begin(), runs.end(), [](const run& r) { return r.result.apart > 0; });
   if (any)
-    std::printf(
-        "Apart: images/s of as many independent trainings at once, without communication: the limit of this "
-        "machine.\n");
+    std::printf("Limit: images/s of as many independent trainings at once, without communication, on this machine.\n");
   std::printf("\n");
   for (const run& r : runs)
     std::printf("Parameters on %d rank%s: %016llx\n", r.ranks, r.ranks == 1 ? "" : "s",
@@ -53,10 +51,10 @@ bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const difference d = compare(runs[0].curve, runs[i].curve, epochs);
     same = same && d.within_tolerance();
-    std::printf("%s: the loss on %d and on %d %s differs by %.0e at most in the first steps (%.0e is allowed), ",
+    std::printf("%s: the losses on %d and on %d %s differ by at most %.0e in the first 100 steps (allowed: %.0e), ",
                 d.within_tolerance() ? "Same training curve" : "NOT THE SAME TRAINING CURVE", runs[0].ranks,
                 runs[i].ranks, who, d.step, difference::step_tolerance);
-    std::printf("over an epoch by %.0e (%.0e)\n", d.epoch, difference::epoch_tolerance);
+    std::printf("means over an epoch by at most %.0e (allowed: %.0e)\n", d.epoch, difference::epoch_tolerance);
   }
   return same;
 }
@@ -64,18 +62,18 @@ bool print_curves(const std::vector<run>& runs, int epochs, const char* who) {
 bool check_bits(const std::vector<run>& runs) {
   const bool same =
       std::all_of(runs.begin(), runs.end(), [&](const run& r) { return r.result.digest == runs[0].result.digest; });
-  std::printf("%s\n",
-              same ? "The same parameters, bit for bit, however many learned." : "OTHER PARAMETERS on some of them.");
+  std::printf("%s\n", same ? "All trainings ended with the same parameters, bit for bit."
+                           : "NOT THE SAME: the trainings ended with different parameters.");
   return same;
 }
 
 void print_beside(const std::vector<run>& synchronous, const std::vector<run>& local, const settings& s) {
-  std::printf("\nLocal steps, an outer step every %d of them, %d fragment%s, a delay of %d:", s.outer, s.fragments,
+  std::printf("\nLocal steps, an outer step every %d steps, %d fragment%s, delay %d:", s.outer, s.fragments,
               s.fragments == 1 ? "" : "s", s.delay);
   print_summary(local, s.simulate.empty() ? "Processes" : "Ranks");
   for (std::size_t i = 0; i < local.size(); ++i)
-    std::printf("%d %s: %.2f %% by local steps, %.2f %% by synchronous ones\n", local[i].ranks, s.who(),
-                100 * local[i].result.accuracy, 100 * synchronous[i].result.accuracy);
+    std::printf("Accuracy on %d %s: %.2f %% with local steps, %.2f %% with synchronous steps\n", local[i].ranks,
+                s.who(), 100 * local[i].result.accuracy, 100 * synchronous[i].result.accuracy);
 }
 
 bool check_accuracy(const std::vector<run>& runs, const settings& s) {

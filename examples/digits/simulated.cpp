@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Runs the training loop on ranks that kolo::virtual_time provides.
+// Runs the training loop on the simulated ranks of kolo::virtual_time.
 #include "simulated.hpp"
 
 #include "algorithms.hpp"
@@ -16,14 +16,13 @@ namespace digits {
 
 run train_simulated(int ranks, const settings& s, const split& data, std::size_t steps) {
   const auto network = kolo::simulate::read_network(s.simulate);
-  std::printf(
-      "\n%d simulated rank%s on the network of %s; an image takes %g us, and nothing else does that is computed\n",
-      ranks, ranks == 1 ? "" : "s", s.simulate.c_str(), s.image_us);
+  std::printf("\n%d simulated rank%s on the network described in %s; computation: %g us per image, everything else 0\n",
+              ranks, ranks == 1 ? "" : "s", s.simulate.c_str(), s.image_us);
   run r{ranks, steps * std::size_t(s.batch), {}, std::vector<double>(steps)};
   const auto times = kolo::virtual_time::run(ranks, network, [&](auto& comm) {
     with_algorithm(s.algorithm, [&](auto algorithm) { train(comm, algorithm, s, data, r.result, r.curve); });
   });
-  std::printf("Virtual time: %.6f s, %.6f s an epoch\n", times.seconds, r.result.seconds.total() / s.epochs);
+  std::printf("Virtual time: %.6f s, %.6f s per epoch\n", times.seconds, r.result.seconds.total() / s.epochs);
   return r;
 }
 

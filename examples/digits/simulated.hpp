@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same training on simulated ranks: all of them in this process, in the virtual time of a described network.
+// The same training on simulated ranks in this process, in the virtual time of a described network.
 #pragma once
 
 #include "dataset.hpp"
@@ -10,7 +10,7 @@
 
 namespace digits {
 
-/// One training; the seconds of its outcome are virtual. Throws std::invalid_argument for a network that cannot be read.
+/// One training; its times are virtual. Throws std::invalid_argument if the network's description cannot be read.
 run train_simulated(int ranks, const settings& s, const split& data, std::size_t steps);
 
 }  // namespace digits

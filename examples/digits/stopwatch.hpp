@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Says to which part of a step the time went, by the clock that the rank has.
+// Measures the parts of a step by the rank's clock, real or virtual.
 #pragma once
 
 #include <chrono>
 
 namespace digits {
 
-/// A rank with a clock of its own lives in virtual time.
+/// A communicator of simulated ranks, whose transport has a virtual clock.
 template <class Comm>
 concept Simulated = requires(const Comm& comm, double seconds) {
   comm.transport().now(), comm.transport().compute(seconds);
 };
 
-/// Seconds, from any moment on.
+/// Seconds since an arbitrary moment.
 template <class Comm>
 double now(const Comm& comm) {
   if constexpr (Simulated<Comm>) return comm.transport().now();
   else return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What has been computed takes time by itself, or as long as is said where time is virtual.
+/// Advances the virtual clock by the seconds of a computation; no effect in real time.
 template <class Comm>
 void charge(const Comm& comm, double seconds) {
   if constexpr (Simulated<Comm>) comm.transport().compute(seconds);

@@ -30,16 +30,15 @@
 
 namespace digits {
 
-/// The rate that suits one rank's batch, times the number of ranks: a warm-up, then down to almost nothing.
+/// A learning rate proportional to the batch of all ranks: a warm-up, then a decay to almost 0.
 inline auto learning_rate(std::size_t batch_of_rank, int ranks, std::size_t steps) {
   const float alone = 0.1f / 120 * float(batch_of_rank);
-  const float peak =
-      std::min(alone * float(ranks), 0.8f);  // beyond, more images of a step no longer bear a larger rate
+  const float peak = std::min(alone * float(ranks), 0.8f);  // a larger batch permits no larger rate
   const int warm = int(steps / 10), rest = int(steps) - warm;
   return kolo::warm_up{peak / 10, warm, kolo::polynomial_decay{peak, 1e-5f, rest}};
 }
 
-/// The same for the same bits, and hardly ever for others (FNV-1a).
+/// A hash of the bits of all parameters (FNV-1a).
 inline std::uint64_t digest_of(network& model) {
   std::uint64_t h = 0xcbf29ce484222325u;
   for (const auto& p : model.parameters())
@@ -48,7 +47,7 @@ inline std::uint64_t digest_of(network& model) {
   return h;
 }
 
-/// If asked to. A checkpoint that cannot be written is no reason to lose the training.
+/// Writes a checkpoint if one was requested. If that fails, the training continues.
 inline void save(network& model, const settings& s, outcome& out) {
   if (s.checkpoint.empty()) return;
   out.unsaved[0] = '\0';
@@ -61,7 +60,7 @@ inline void save(network& model, const settings& s, outcome& out) {
 
 using momentum = kolo::replicated<kolo::update::momentum>;
 
-/// The optimizer of a rank that learns by itself, with an outer step every s.outer steps; called as a distributed_optimizer is.
+/// Local steps with an outer step every s.outer steps; has the members of a distributed_optimizer that `learn` calls.
 template <class Comm, class Algorithm>
 class local_optimizer {
   using parameters = decltype(std::declval<network&>().parameters());
@@ -98,17 +97,16 @@ void learn(Comm& comm, Optimizer& optimizer, network& model, const settings& s, 
   constexpr bool is_local = requires { optimizer.exchange(); };
   const int parts = s.parts(comm.size());
   const std::size_t batch_of_part = std::size_t(s.batch / parts);
-  const auto rate =
-      learning_rate(batch_of_part, parts, curve.size());  // local steps take that of all ranks together, too
+  const auto rate = learning_rate(batch_of_part, parts, curve.size());  // the same for local steps
   auto& rule = optimizer.inner().rule;
 
   kolo::barrier(comm);
   durations seconds;
   stopwatch watch{comm};
   journal losses{comm, s, curve};
-  std::vector<double> of_leaves(
-      kolo::leaves{parts}.of(comm.rank(), comm.size()).count);  // this rank's losses in a step
-  std::size_t learned = 0;                                      // of them
+  // This rank's losses in a step, one for each of its leaves, and how many are computed.
+  std::vector<double> of_leaves(kolo::leaves{parts}.of(comm.rank(), comm.size()).count);
+  std::size_t learned = 0;
   int step = 0;
   for (int epoch = 0; epoch < s.epochs; ++epoch) {
     const batches shuffled{data.train, batch_of_part, s.seed + std::uint64_t(epoch)};
@@ -132,7 +130,7 @@ void learn(Comm& comm, Optimizer& optimizer, network& model, const settings& s, 
       losses.enter(loss, rule, model);
       watch.lap(seconds.communication);
     }
-    if constexpr (is_local)  // before that every rank judges, and rank 0 saves, what is its own
+    if constexpr (is_local)  // earlier epochs: each rank evaluates, and rank 0 saves, its own parameters
       if (epoch + 1 == s.epochs) optimizer.finish(), watch.lap(seconds.communication);
     const double judged = accuracy(comm, model, data.test);
     kolo::on_root(comm, [&] { out.accuracy = judged, save(model, s, out); });
@@ -144,12 +142,12 @@ void learn(Comm& comm, Optimizer& optimizer, network& model, const settings& s, 
   kolo::on_root(comm, [&] { out.seconds = {means[0], means[1], means[2], means[3]}, out.digest = digest_of(model); });
 }
 
-/// Trains on `data` with all ranks of `comm`: as `learn`.
+/// Trains on `data` with all ranks of `comm`; results as for `learn`.
 template <class Comm, class Algorithm>
 void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data, outcome& out,
            std::span<double> curve) {
-  const kolo::shm::allocator<float> shared{comm};  // gradients there need no copy to be averaged
-  network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // other weights on every rank,
+  const kolo::shm::allocator<float> shared{comm};  // gradients there are averaged without a copy
+  network model{s.widths(), s.seed + std::uint64_t(comm.rank()), shared};  // weights differ between ranks,
   kolo::broadcast_parameters(comm, model.parameters());                    // until here
   const momentum inner{{.weight_decay = 1e-4}};
   if (s.outer > 0) {
@@ -161,8 +159,8 @@ void train(Comm& comm, Algorithm algorithm, const settings& s, const split& data
   }
 }
 
-/// Images a second of as many trainings at once as there are ranks, that do not talk to each other, on a part of the data each: what the machine can
-/// do. 0 for one rank, and where the parts are too small to tell. Collective.
+/// Collective: images/s of as many independent trainings at once as there are ranks, each on a part of the data: the
+/// limit of this machine. 0 for one rank, and if the parts are too small to measure.
 template <class Comm, class Algorithm>
 double rate_apart(Comm& comm, Algorithm algorithm, settings s, const split& data) {
   const auto part = [&](const dataset& all) {

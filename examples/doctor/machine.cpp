@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Asks the system, the search path and the loader. Everything is tried, nothing is concluded from a version.
+// Queries the system, PATH and the dynamic loader. Each feature is tried; none is inferred from a version.
 #include "machine.hpp"
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ finding cores() {
     long quota = 0, period = 0;
     if (std::fscanf(f, "%ld %ld", &quota, &period) == 2 && period > 0)
       answer +=
-          ", and a quota of " + std::to_string(static_cast<double>(quota) / static_cast<double>(period)).substr(0, 4);
+          ", cgroup quota " + std::to_string(static_cast<double>(quota) / static_cast<double>(period)).substr(0, 4);
     std::fclose(f);
   }
   return {"cores", answer, usable > 1};
@@ -60,13 +60,13 @@ finding memory_file() {
 finding process_handles() {
   const int fd = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
   if (fd < 0)
-    return {"pidfd", std::string{"refused: "} + std::strerror(errno) + "; the end of a rank is looked for every 2 ms",
+    return {"pidfd", std::string{"refused: "} + std::strerror(errno) + "; kolo polls every 2 ms for ranks that ended",
             false};
   ::close(fd);
   return {"pidfd", "works"};
 }
 
-/// Reads a child's memory. kolo does without.
+/// Reads a child's memory. kolo does not need this.
 finding foreign_memory() {
   int theirs = 42, mine = 0;
   const pid_t child = ::fork();
@@ -81,7 +81,7 @@ finding foreign_memory() {
   return {"process_vm_readv", n == sizeof mine && mine == 42 ? "works" : "refused: " + why + "; kolo does not need it"};
 }
 
-/// What a command says, on all its lines; empty if it does not work.
+/// The output of a command; empty if it fails.
 std::string said_by(const std::string& command) {
   std::FILE* const pipe = ::popen((command + " 2>/dev/null </dev/null").c_str(), "r");
   if (!pipe) return {};
@@ -96,7 +96,7 @@ std::string kind_in(const std::string& text) {
   if (has("open-mpi") || has("openmpi") || has("Open MPI") || has("OpenRTE") || has("PRRTE")) return "Open MPI";
   if (has("Intel(R) MPI")) return "Intel MPI";
   if (has("HYDRA") || has("mpich") || has("MPICH")) return "MPICH";
-  return text.empty() ? "" : "of unknown kind";
+  return text.empty() ? "" : "unknown implementation";
 }
 
 template <class F>
@@ -106,22 +106,22 @@ F function_of(void* library, const char* name) {
 
 finding driver() {
   void* const cuda = ::dlopen("libcuda.so.1", RTLD_NOW);
-  if (!cuda) return {"CUDA", "no driver"};
+  if (!cuda) return {"CUDA", "no driver (libcuda.so.1)"};
   const auto start = function_of<int (*)(unsigned)>(cuda, "cuInit");
   const auto count = function_of<int (*)(int*)>(cuda, "cuDeviceGetCount");
   int devices = 0;
   const int status = start && count ? start(0) : -1;
-  if (status != 0) return {"CUDA", "a driver that does not start, status " + std::to_string(status), false};
-  if (count(&devices) != 0) return {"CUDA", "a driver that does not count its devices", false};
+  if (status != 0) return {"CUDA", "there is a driver, but cuInit fails with status " + std::to_string(status), false};
+  if (count(&devices) != 0) return {"CUDA", "there is a driver, but cuDeviceGetCount fails", false};
   return {"CUDA", std::to_string(devices) + (devices == 1 ? " device" : " devices"), devices > 0};
 }
 
 finding nccl() {
   void* const library = ::dlopen("libnccl.so.2", RTLD_NOW);
-  if (!library) return {"NCCL", "no library"};
+  if (!library) return {"NCCL", "no library (libnccl.so.2)"};
   int version = 0;
   const auto ask = function_of<int (*)(int*)>(library, "ncclGetVersion");
-  if (!ask || ask(&version) != 0) return {"NCCL", "a library that does not say its version", false};
+  if (!ask || ask(&version) != 0) return {"NCCL", "there is a library, but ncclGetVersion fails", false};
   return {"NCCL", std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100) + '.' +
                       std::to_string(version % 100)};
 }
@@ -143,14 +143,14 @@ std::vector<finding> message_passing() {
     const auto compiles = kind_in(said_by("mpicxx" + end + " -show")),
                starts = kind_in(said_by("mpiexec" + end + " --version"));
     if (compiles.empty() && starts.empty()) continue;
-    const auto or_none = [](const std::string& kind) { return kind.empty() ? std::string{"not there"} : kind; };
+    const auto or_none = [](const std::string& kind) { return kind.empty() ? std::string{"not found"} : kind; };
     const bool differ = !compiles.empty() && !starts.empty() && compiles != starts;
     all.push_back({"MPI" + (end.empty() ? "" : ", " + end.substr(1)),
                    "mpicxx" + end + ": " + or_none(compiles) + "; mpiexec" + end + ": " + or_none(starts) +
-                       (differ ? "; every rank would find itself alone" : ""),
+                       (differ ? "; every rank would be in a job of its own, of size 1" : ""),
                    !differ});
   }
-  if (all.empty()) all.push_back({"MPI", "none in the search path"});
+  if (all.empty()) all.push_back({"MPI", "none in PATH"});
   return all;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the doctor asks of a machine: each question has one line as its answer.
+// The doctor's checks of a machine; the result of each is one line.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@ namespace doctor {
 
 struct finding {
   std::string what, answer;
-  bool is_well = true;  ///< no: something that kolo would miss, or that is likely to be a mistake
+  bool is_well = true;  ///< false: kolo lacks something, or the installation is probably wrong
 };
 
-/// Those that this process may run on.
+/// The number of cores that this process may run on.
 int usable_cores();
 
-/// Cores, memory that processes share, what a container may forbid.
+/// Cores, shared memory, and system calls that a container may forbid.
 std::vector<finding> machine();
 
-/// Which MPIs are installed, and whether the plain mpicxx and mpiexec are of one kind.
+/// The installed MPIs, and whether mpicxx and mpiexec of the same suffix belong to the same MPI.
 std::vector<finding> message_passing();
 
-/// The driver's library and NCCL's, if they can be loaded.
+/// The CUDA driver and NCCL, if they can be loaded.
 std::vector<finding> accelerators();
 
 }  // namespace doctor

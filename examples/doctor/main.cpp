@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A doctor: what this machine offers, and the latency and bandwidth of allreduce among its threads and processes. `--quick` measures for a moment only.
+// Prints what this machine offers, and the latency and bandwidth of allreduce among threads and processes. `--quick`: shorter measurements.
 #include <kolo/kolo.hpp>
 
 #include "machine.hpp"
@@ -20,7 +20,7 @@ void show(const std::vector<doctor::finding>& findings) {
     std::printf("  %c %-18s %s\n", f.is_well ? ' ' : '!', f.what.c_str(), f.answer.c_str());
 }
 
-/// Seconds of one call: of batches, each twice as long, the first that takes long enough. Rank 0's clock decides for all.
+/// Seconds per call: doubles the number of calls until they take `enough`, by rank 0's clock.
 template <class C, class F>
 double seconds_of(C& comm, std::chrono::nanoseconds enough, F call) {
   call();
@@ -51,19 +51,19 @@ void measure(C& comm, const char* kind, std::chrono::nanoseconds enough) {
 }
 
 int measure_all(std::chrono::nanoseconds enough) {
-  std::printf("\n    %-10s %5s %14s %22s %26s\n", "ranks are", "ranks", "barrier, us", "allreduce of 4 B, us",
+  std::printf("\n    %-10s %5s %14s %22s %26s\n", "ranks as", "ranks", "barrier, us", "allreduce of 4 B, us",
               "allreduce of 16 MB, GB/s");
   int status = 0;
   for (const int p : {2, 4}) {
     if (p > 2 && p > doctor::usable_cores()) {
-      std::printf("    more ranks than cores are not measured\n");
+      std::printf("    4 ranks: not measured, since there are fewer cores\n");
       break;
     }
     kolo::threads::run(p, [&](auto& comm) { measure(comm, "threads", enough); });
     std::fflush(stdout);
     status |= kolo::shm::launch(p, [&](auto& comm) { measure(comm, "processes", enough); });
   }
-  std::printf("    (GB/s: bytes that each rank must send at least, by the time; what others call busbw)\n");
+  std::printf("    (GB/s: the bus bandwidth of nccl-tests: 2 (p - 1) / p times the bytes, divided by the time)\n");
   return status;
 }
 
@@ -72,7 +72,7 @@ int measure_all(std::chrono::nanoseconds enough) {
 int main(int argc, char** argv) {
   const bool quick = argc == 2 && std::strcmp(argv[1], "--quick") == 0;
   if (argc > 1 && !quick) return std::fprintf(stderr, "usage: doctor [--quick]\n"), 2;
-  std::printf("This machine (!: worth a look)\n");
+  std::printf("This machine (! marks a possible problem)\n");
   show(doctor::machine());
   show(doctor::message_passing());
   show(doctor::accelerators());

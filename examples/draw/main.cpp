@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Draws algorithms: `draw ring allreduce 5 > ring.svg`; several names, with commas between them, become pictures side by side.
+// Draws algorithms: `draw ring allreduce 5 > ring.svg`; several names, separated by commas, become pictures side by side.
 #include <kolo/schedule/catalogue.hpp>
 #include <kolo/schedule/draw.hpp>
 
@@ -15,7 +15,7 @@ namespace {
 
 struct wishes {
   std::string algorithms{}, collective = "allreduce", file{};
-  int ranks = 5, across = 4, segments = 0, radix = 0;  // 0: as the algorithm has it
+  int ranks = 5, across = 4, segments = 0, radix = 0;  // 0: the algorithm's default
   bool list = false;
 };
 
@@ -34,7 +34,7 @@ std::string list() {
   return all;
 }
 
-/// The family with the parameters that were wished; `title` says those that it has.
+/// The family with the requested parameters, those of them that it has; adds them to `title`.
 template <class A>
 A with_parameters(A family, const wishes& w, std::string& title) {
   if constexpr (requires { family.segments; })
@@ -44,7 +44,7 @@ A with_parameters(A family, const wishes& w, std::string& title) {
   return family;
 }
 
-/// Adds the picture of one algorithm; throws std::invalid_argument with a sentence when there is none.
+/// Adds the picture of one algorithm; throws std::invalid_argument if there is none.
 void add(kolo::drawing& to, const std::string& wanted, const wishes& w) {
   std::string has;
   bool drawn = false;
@@ -68,14 +68,15 @@ std::string draw(const wishes& w) {
 }
 
 void add_options(CLI::App& app, wishes& w) {
-  app.add_option("algorithms", w.algorithms, "Names, with commas between them; each becomes a picture");
-  app.add_option("collective", w.collective, "What the algorithms are to do")->capture_default_str();
-  app.add_option("ranks", w.ranks, "How many")->check(CLI::Range(2, 64))->capture_default_str();
-  app.add_option("--segments", w.segments, "Of the algorithms that have segments")->check(CLI::Range(1, 256));
-  app.add_option("--radix", w.radix, "Of the algorithms that have one")->check(CLI::Range(2, 64));
-  app.add_option("--across", w.across, "Pictures of a row")->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("--out", w.file, "The file to write, instead of the standard output");
-  app.add_flag("--list", w.list, "Says which algorithms there are, and what each can do");
+  app.add_option("algorithms", w.algorithms, "Names of algorithms, separated by commas; each becomes a picture");
+  app.add_option("collective", w.collective, "The collective that they perform")->capture_default_str();
+  app.add_option("ranks", w.ranks, "Number of ranks")->check(CLI::Range(2, 64))->capture_default_str();
+  app.add_option("--segments", w.segments, "Number of segments, for algorithms that have segments")
+      ->check(CLI::Range(1, 256));
+  app.add_option("--radix", w.radix, "Radix, for algorithms that have one")->check(CLI::Range(2, 64));
+  app.add_option("--across", w.across, "Pictures per row")->check(CLI::Range(1, 64))->capture_default_str();
+  app.add_option("--out", w.file, "File to write, instead of standard output");
+  app.add_flag("--list", w.list, "List all algorithms, and the collectives of each");
 }
 
 void write(const std::string& text, const std::string& file) {
@@ -97,7 +98,7 @@ int main(int argc, char** argv) {
   add_options(app, w);
   CLI11_PARSE(app, argc, argv);
   try {
-    if (!w.list && w.algorithms.empty()) throw std::invalid_argument("say an algorithm; one of\n" + list());
+    if (!w.list && w.algorithms.empty()) throw std::invalid_argument("name an algorithm; one of\n" + list());
     write(w.list ? list() : draw(w), w.file);
     return 0;
   } catch (const std::invalid_argument& e) {

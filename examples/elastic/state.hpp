@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// All that a training goes on from: parameters, their velocities, and how far it has come. None of it knows how many ranks there are.
+// The state of a training: parameters, their velocities, and the number of batches. It does not depend on the number of ranks.
 #pragma once
 
 #include "../digits/network.hpp"
@@ -12,7 +12,7 @@
 
 namespace elastic {
 
-/// A step learns so many batches of so many images, whoever learns them: the same bits on any number of ranks.
+/// A step has `leaves` batches of `batch_of_leaf` images on any number of ranks: the same bits.
 inline constexpr int leaves = 8;
 inline constexpr std::size_t batch_of_leaf = 15;
 
@@ -20,9 +20,9 @@ struct settings {
   int ranks = 4;
   int epochs = 4;
   int save_every = 25;               // steps
-  int kill_rank = 2, kill_at = 130;  // a step; -1: nobody
-  int join_at = 200;                 // after so many steps those that are left take others in; -1: never
-  std::string meeting;               // where these wait
+  int kill_rank = 2, kill_at = 130;  // kill_at: a step; -1: no process is killed
+  int join_at = 200;                 // the step after which new processes join; -1: never
+  std::string meeting;               // the name that kolo::shm::join and grow use
   std::size_t images = 12'000;
   std::uint64_t seed = 1;
   std::string checkpoint;      // file
@@ -36,7 +36,7 @@ class state {
     for (const auto& p : model.parameters()) velocities.emplace_back(p.value.size());
   }
 
-  /// What a checkpoint holds.
+  /// The tensors of a checkpoint.
   std::vector<digits::parameter> all() {
     auto tensors = model.parameters();
     for (auto& v : velocities) tensors.push_back({v, v});
@@ -46,10 +46,10 @@ class state {
 
   digits::network model;
   std::vector<std::vector<float>> velocities;
-  float batches = 0;  // that were learned, by all ranks: exact up to 2^24
+  float batches = 0;  // completed by all ranks; exact up to 2^24
 };
 
-/// Gradient descent with momentum, whose velocities are the state's.
+/// Gradient descent with momentum; the velocities belong to the state.
 struct sgd {
   std::vector<std::vector<float>>* velocities;
   float rate = 0;

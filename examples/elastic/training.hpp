@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The training of one rank, on as many ranks as there are.
+// The training loop of one rank, on a changing number of ranks.
 #pragma once
 
 #include "../digits/judging.hpp"
@@ -19,7 +19,7 @@ namespace elastic {
 struct outcome {
   int ranks = 0;
   double accuracy = 0;
-  std::uint64_t digest = 0;  // of the bits of all that a checkpoint holds (FNV-1a)
+  std::uint64_t digest = 0;  // of the bits of all tensors of a checkpoint (FNV-1a)
 };
 
 inline std::uint64_t digest_of(state& s) {
@@ -29,7 +29,7 @@ inline std::uint64_t digest_of(state& s) {
   return h;
 }
 
-/// The batches of an epoch that have not been learned yet.
+/// The remaining batches of an epoch.
 struct rest_of {
   const digits::batches& all;
   std::size_t learned;
@@ -39,14 +39,14 @@ struct rest_of {
 
 inline int steps_of_epoch(const digits::dataset& data) { return int(data.size() / batch_of_leaf / leaves); }
 
-/// After so many of `total` batches: a warm-up, then down to almost nothing.
+/// The learning rate after `batches` of `total` batches: a warm-up, then a decay to almost 0.
 inline float learning_rate(float batches, std::size_t total) {
   const int steps = int(total) / leaves, warm = steps / 10;
   return kolo::warm_up{0.01f, warm, kolo::polynomial_decay{0.1f, 1e-5f, steps - warm}}(int(batches) / leaves);
 }
 
-/// From where `s` stands to the end; false: to where ranks are missing that may join now. The rank `victim` ends by SIGKILL
-/// in the step that the settings name.
+/// Trains from state `s` to the end; returns false where processes may join now, since ranks are missing. The victim kills itself with SIGKILL
+/// in step kill_at.
 template <class Comm>
 bool train(Comm& comm, state& s, const settings& o, const digits::dataset& data, bool is_victim, bool may_join) {
   kolo::distributed_optimizer optimizer{comm, sgd{&s.velocities}, s.model.parameters(), {.leaves = leaves}};
@@ -69,33 +69,33 @@ bool train(Comm& comm, state& s, const settings& o, const digits::dataset& data,
   return true;
 }
 
-/// Says what has happened, and where it goes on.
+/// Prints what has happened, and where the training continues.
 template <class Comm>
 void report(const Comm& comm, int ranks_before, const char* what, const state& s) {
-  std::printf("%s\n%d processes go on where %d were, after %.0f images, with as many a step: %zu.\n", what, comm.size(),
-              ranks_before, double(s.batches) * batch_of_leaf, leaves * batch_of_leaf);
+  std::printf("%s\n%d processes (before: %d) continue after image %.0f, with %zu images per step as before.\n", what,
+              comm.size(), ranks_before, double(s.batches) * batch_of_leaf, leaves * batch_of_leaf);
   std::fflush(stdout);
 }
 
-/// Whether those came that were missing; else all go on as before.
+/// Grows the communicator by the missing ranks; returns false, and leaves it as it is, if they do not join in time.
 template <class Comm>
-bool take_in(Comm& comm, const settings& o, const state& s) {
+bool let_join(Comm& comm, const settings& o, const state& s) {
   const int before = comm.size();
   try {
     comm = comm.grow(o.meeting, {.timeout = std::chrono::seconds{20}, .newcomers = o.ranks - before});
   } catch (const kolo::error& e) {
-    if (comm.transport().failed() != nullptr) throw;  // one that was in is lost
+    if (comm.transport().failed() != nullptr) throw;  // a present rank failed
     kolo::on_root(comm, [&] { report(comm, before, e.what(), s); });
     return false;
   }
-  kolo::on_root(comm, [&] { report(comm, before, "A new process has joined, and gets the state from a peer.", s); });
+  kolo::on_root(comm, [&] { report(comm, before, "A new process has joined; rank 0 broadcasts the state to it.", s); });
   return true;
 }
 
-/// Begins at the checkpoint, or, who has joined, where the others are. Where ranks are lost, those that are left begin at
-/// the checkpoint again. (One loss at a time: another one while they do ends it.)
+/// Starts from the checkpoint, or, on a process that has joined, from the others' state. If ranks die, the survivors
+/// restart from the checkpoint. (If another rank dies during that restart, the training ends.)
 template <class Comm>
-void train_on_those_there(Comm& comm, bool has_joined, const settings& o, const digits::split& data, outcome& out) {
+void train_on_present_ranks(Comm& comm, bool has_joined, const settings& o, const digits::split& data, outcome& out) {
   const bool is_victim = !has_joined && comm.rank() == o.kill_rank;
   state s{o.seed, kolo::shm::allocator<float>{comm}};
   bool is_at_checkpoint = !has_joined, may_join = true;
@@ -103,11 +103,10 @@ void train_on_those_there(Comm& comm, bool has_joined, const settings& o, const 
       if (is_at_checkpoint) kolo::restore_checkpoint(comm, o.checkpoint, s.all());
       else kolo::broadcast_parameters(comm, s.all());
       if (train(comm, s, o, data.train, is_victim, may_join)) break;
-      may_join = take_in(comm, o, s);
+      may_join = let_join(comm, o, s);
       is_at_checkpoint = false;
     } catch (const kolo::error& e) {
-      if (comm.transport().failed() == nullptr)
-        throw;  // nobody was lost: the checkpoint cannot be read, or not written
+      if (comm.transport().failed() == nullptr) throw;  // no rank failed: reading or writing the checkpoint did
       before = comm.size();
       comm = comm.shrink({.timeout = std::chrono::seconds{20}});
       is_at_checkpoint = true;

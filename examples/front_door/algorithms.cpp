@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a collective is carried out: an algorithm, options, started and waited for later, planned once and run again and again.
+// Ways to run a collective: with a chosen algorithm, with options, nonblocking, as a plan that runs repeatedly.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -25,7 +25,7 @@ auto plan = kolo::plan_allreduce(comm, x, kolo::sum);           // plan.run() ag
   for (double value : x) expect(value == 4096, "1 was multiplied by four in six sums");
 }
 
-/// Operations that were started progress while one of them is tested or waited for, and finish in their order.
+/// Started operations progress while one of them is tested or waited for, and complete in the order of their start.
 void several_at_once(auto& comm) {
   std::vector<float> a(5000, 1), b(300, 2);
   std::vector<int> in{comm.rank()}, all(std::size_t(comm.size()));
@@ -33,12 +33,12 @@ void several_at_once(auto& comm) {
   auto second = kolo::start_broadcast(comm, b, 0);
   auto third = kolo::start_allgather(comm, in, all);
   int looks = 1;
-  while (!third.test()) ++looks;  // here one would do something useful
+  while (!third.test()) ++looks;  // a program would compute here
   expect(first.test() && second.test(), "what was started earlier has finished earlier");
   expect(a[0] == 4 && all[3] == 3 && looks > 0, "each did its work");
 }
 
-/// Every collective can be started, and every one planned.
+/// Every collective can be started and planned.
 void every_one(auto& comm) {
   const std::size_t p = std::size_t(comm.size());
   const auto op = kolo::sum;

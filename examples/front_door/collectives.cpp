@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective, with every list of arguments that it takes, and what each rank has afterwards.
+// Every collective with every list of arguments, and the result on each rank.
 //
-// The first function holds all calls in one place; on one rank alone, since only there all lengths may be equal. Then each
-// call stands by itself, on four ranks, with the lengths that it wants.
+// The first function contains all calls; it runs on one rank, since only there all lengths may be equal. The other functions
+// make each call on four ranks, with the lengths that it requires.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -34,14 +34,14 @@ comm.rank();  comm.size();  comm.local_rank();  comm.local_size();  comm.node_ra
   expect(x == numbers{1, 2, 3} && out == in, "one rank alone gets what it gave");
 }
 
-/// What rank r gives: n numbers that differ from each other and from all other ranks'.
+/// The input of rank r: n numbers that differ from each other and from those of all other ranks.
 numbers given(int r, std::size_t n) {
   numbers v(n);
   std::iota(v.begin(), v.end(), 100.0 * r);
   return v;
 }
 
-/// The sum of what the ranks [0, ranks) give.
+/// The sum of the inputs of ranks [0, ranks).
 numbers total(int ranks, std::size_t n) {
   numbers v(n);
   for (int r = 0; r < ranks; ++r)
@@ -49,7 +49,7 @@ numbers total(int ranks, std::size_t n) {
   return v;
 }
 
-/// What all ranks give, one after the other.
+/// The concatenated inputs of all ranks.
 numbers joined(const lengths& counts) {
   numbers v;
   for (std::size_t r = 0; r < counts.size(); ++r)
@@ -133,7 +133,7 @@ void movements(auto& comm) {
   }
 }
 
-/// Parts of different lengths, none at all among them.
+/// Parts of different lengths, one of them empty.
 void ragged_movements(auto& comm) {
   const int r = comm.rank(), p = comm.size(), root = 2;
   const lengths counts{2, 0, 5, 1};
@@ -154,7 +154,7 @@ void ragged_movements(auto& comm) {
     expect(out == in, "ragged scatter");
   }
   {
-    lengths send_counts, receive_counts;  // rank r gets r numbers from everybody
+    lengths send_counts, receive_counts;  // rank r gets r numbers from each rank
     for (int s = 0; s < p; ++s) send_counts.push_back(std::size_t(s)), receive_counts.push_back(std::size_t(r));
     numbers whole = joined(send_counts), out(std::size_t(r * p)), expected;
     for (double& x : whole) x += 1000 * r;
@@ -187,7 +187,7 @@ int main() {
     where_we_are(comm);
   };
   const int alone = kolo::shm::launch(1, [](auto& comm) { all_in_one_place(comm); });
-  const int together = kolo::shm::launch(4, each_by_itself, {.ranks_per_node = 2});  // as if this host were two
+  const int together = kolo::shm::launch(4, each_by_itself, {.ranks_per_node = 2});  // simulates two hosts
   if (alone != 0 || together != 0) return 1;
   std::puts("All collectives, equal and ragged, gave every one of four ranks what it should have.");
 }

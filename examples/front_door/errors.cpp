@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What happens to the others when one rank dies: every one gets an error that says who, in what, and where.
+// When a rank dies, every other rank gets an error that names the dead rank, the operation and the round.
 //
-// Rank 2 kills itself before the third sum. Ranks 0 and 1 catch the error and end in an orderly manner; launch says on
-// standard error what became of rank 2, and returns something else than 0, as it should.
+// Rank 2 kills itself before the third allreduce. Ranks 0 and 1 catch the error and return normally; launch prints on
+// standard error how rank 2 ended, and returns a nonzero status.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -18,7 +18,7 @@
 
 static_assert(std::is_base_of_v<std::runtime_error, kolo::error>);
 
-struct notes {  // in memory that outlives the processes, so that they can be compared
+struct notes {  // in shared memory, so that the parent can read it after the processes have ended
   bool reported[3];
   int peer[3];
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every algorithm of the library by its name, in a call of a collective that it is for, and the proof of a few.
+// Every algorithm of the library in a call of a collective that it supports, and proofs of some.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <vector>
 
-// What the library proves of its algorithms in its tests, a program may prove again, or of an algorithm of its own: it compiles, or it is wrong.
+// The library's tests prove its algorithms. A program may repeat such a proof, or prove its own algorithm: a wrong one does not compile.
 static_assert(kolo::is_allreduce<kolo::swing::allreduce, 2, 8>);
 static_assert(kolo::is_reduce_scatter<kolo::recursive_halving::reduce_scatter, 2, 8>);
 static_assert(kolo::is_allgather<kolo::bruck::allgather, 2, 8>);
@@ -20,7 +20,7 @@ static_assert(kolo::is_gather<kolo::binomial::gather, 2, 8> && kolo::is_scatter<
 static_assert(kolo::is_alltoall<kolo::pairwise::alltoall, 2, 8> && kolo::is_barrier<kolo::dissemination::barrier, 2, 8>);
 static_assert(kolo::is_scan<kolo::recursive_doubling::scan, 2, 8>);
 static_assert(kolo::is_exclusive_scan<kolo::recursive_doubling::exclusive_scan, 2, 8>);
-// Backwards, what a reduce-scatter collects is handed back; pairs of ranks make any number of ranks of a power of two.
+// A reversed reduce-scatter is an allgather; fold extends an algorithm for powers of two to any number of ranks.
 static_assert(kolo::is_allgather<kolo::reverse<kolo::ring::reduce_scatter>, 2, 8>);
 static_assert(kolo::is_allreduce<kolo::fold<kolo::recursive_doubling::butterfly>, 2, 8>);
 static_assert(kolo::is_ordered<kolo::rabenseifner::allreduce>() && !kolo::is_ordered<kolo::ring::allreduce>());

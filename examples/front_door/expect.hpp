@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the examples of this folder check what they show: a rank that finds something else throws, and so the program fails.
+// Checks results in the examples of this folder: a rank with a wrong result throws, so the program fails.
 #pragma once
 
 #include <stdexcept>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One binary, four ranks, nothing installed: the smallest program that does something together.
+// The smallest program: four ranks on this host, without a launcher.
 //
-// The lambda runs in four processes of this host. Each has its own gradient, filled with its rank; afterwards all four have
-// the average, 1.5. The program prints nothing and returns 0; had a rank thrown or died, it would say which on standard
-// error and return something else.
+// The lambda runs in four processes. Each fills its gradient with its rank; afterwards all four have the average, 1.5. The
+// program prints nothing and returns 0. If a rank throws or dies, it names the rank on standard error and returns a
+// nonzero status.
 // clang-format off
 #include <kolo/kolo.hpp>
 #include <vector>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An algorithm of one's own: written down once, then proven, run and simulated.
+// An algorithm of your own: defined once, then proven, run and simulated.
 //
-// It is a pure function from rank, size and round to what that rank sends and receives. The compiler executes it with symbols
-// for up to 16 ranks; change an index, and it says which rank, round and block are wrong.
+// It is a pure function from rank, size and round to the transfers of that rank. The compiler executes it symbolically for
+// up to 16 ranks; if an index is wrong, the error names rank, round and block.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -28,7 +28,7 @@ struct my_ring {                                                // pure: rank, s
 static_assert(kolo::is_allreduce<my_ring, 2, 16>);              // every size from 2 to 16; a failure names size, rank, round, block
 // clang-format on
 
-/// The same with one mistake: in the second half, too, what arrives is combined.
+/// The same with a mistake: received blocks are combined in the second half, too.
 struct my_mistake : my_ring {
   static constexpr kolo::step at(int r, int p, int k) {
     kolo::step now;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What may stand between two elements: the operators of the library, a narrower type on the wire, and one's own.
+// Operators: those of the library, a narrower type on the wire, and an operator of your own.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -38,10 +38,10 @@ void a_narrower_wire(auto& comm) {
   for (float g : gradient) expect(std::abs(g - 0.0015f) < 0.0015f / 128, "bfloat16 keeps two or three digits");
 }
 
-struct interval {  // a type of one's own: trivially copyable is all that is asked
+struct interval {  // a type of your own; it must be trivially copyable
   double low, high;
 };
-struct hull {  // an operator of one's own: callable on two elements
+struct hull {  // an operator of your own: callable with two elements
   constexpr interval operator()(interval a, interval b) const {
     return {a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
   }

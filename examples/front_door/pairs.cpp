@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From one rank to one rank: called, started and waited for later, planned once and run again and again.
+// Point-to-point operations: blocking, nonblocking, and as a plan that runs repeatedly.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -15,16 +15,16 @@ int main() {
     const int r = comm.rank(), p = comm.size(), partner = r ^ 1;
     const numbers mine(100, r);
     numbers x(100), y(100), z(100);
-    if (r == 0) kolo::send(comm, mine, 3);  // only the two ranks call it
+    if (r == 0) kolo::send(comm, mine, 3);  // called by these two ranks only
     if (r == 3) kolo::receive(comm, x, 0);
     expect(r != 3 || x == numbers(100, 0), "rank 3 has what rank 0 sent");
 
-    kolo::exchange(comm, mine, x, partner);  // both at once
+    kolo::exchange(comm, mine, x, partner);  // send and receive at once
     kolo::shift(comm, mine, y, 1);           // every rank sends to the next one
     kolo::permute(comm, mine, z, [](int rank, int size) { return size - 1 - rank; });
     expect(x[0] == partner && y[0] == (r + p - 1) % p && z[0] == p - 1 - r, "each has another rank's");
 
-    auto arrives = kolo::start_receive(comm, x, (r + p - 1) % p, 7);  // 7: a tag, which is compared
+    auto arrives = kolo::start_receive(comm, x, (r + p - 1) % p, 7);  // 7: a tag, which must match
     auto leaves = kolo::start_send(comm, mine, (r + 1) % p, 7);
     arrives.wait(), leaves.wait();
     expect(x == y, "a shift by hand");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parts of training that the loop of training.cpp goes without: narrow wires, clipped and sparse gradients, metrics, states that are kept, models in shards.
+// Parts of training that training.cpp does not use: narrow wires, clipped and sparse gradients, metrics, checkpoints, leaves, sharded models, outer steps.
 #include "expect.hpp"
 
 #include <kolo/scaled.hpp>
@@ -23,7 +23,7 @@ using model = std::vector<tensor>;
 
 model make(float value, float gradient) { return {tensor{std::vector<float>(64, value), std::vector<float>(64, gradient)}}; }
 
-/// Gradients in 8 bits an element, what is rounded away kept for the next step; divided by 4 before they are added up.
+/// Gradients with 8 bits per element and error feedback, divided by 4 before they are summed.
 void narrow_gradients(auto& comm) {
   model m = make(1, float(comm.rank()));
   const auto op = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::predivide(kolo::average, 4));
@@ -33,7 +33,7 @@ void narrow_gradients(auto& comm) {
   expect(std::abs(m[0].value[0] + 0.5f) < 0.01f, "1 minus the mean of 0, 1, 2 and 3, nearly");
 }
 
-/// Between the exchange and the update gradients may be looked at; the norm has the same bits on every rank.
+/// Gradients may be changed between the exchange and the update. The norm has the same bits on every rank.
 void clipped_gradients(auto& comm) {
   model floats = make(0, 3);
   std::vector<double> value(4, 0), gradient(4, 0);
@@ -42,7 +42,7 @@ void clipped_gradients(auto& comm) {
   };
   std::vector<wide> doubles{{value, gradient}};
   kolo::mixed_parameters both{floats, doubles};  // of two element types
-  const auto gradients = kolo::gradients_of(floats);  // their views, for a call of one's own
+  const auto gradients = kolo::gradients_of(floats);  // their views, for calls of collectives
   kolo::allreduce(comm, kolo::bucket{gradients}, kolo::average);
   const double norm = kolo::clip_by_global_norm(both, 12.0);
   expect(norm == 24 && floats[0].gradient[0] == 1.5f, "the root of 64 times 9, and half of each gradient");
@@ -51,7 +51,7 @@ void clipped_gradients(auto& comm) {
   expect(floats[0].gradient[0] == 1.5f, "what ranks agree about is counted once");
 }
 
-/// Of a table with 1000 rows each rank has touched two.
+/// Each rank has gradients for two of 1000 rows of a table.
 void sparse_gradients(auto& comm) {
   const std::uint64_t r = std::uint64_t(comm.rank());
   kolo::sparse_rows<float> rows{.height = 1000, .width = 2, .rows = {7, 100 + r}, .values = {1, 1, 2, 2}};
@@ -61,7 +61,7 @@ void sparse_gradients(auto& comm) {
 
 void metrics(auto& comm) {
   kolo::moments seen{.count = 1, .mean = double(comm.rank())};
-  seen = kolo::merge_moments{}(seen, seen);  // what was seen twice
+  seen = kolo::merge_moments{}(seen, seen);  // merges the moments of both
   kolo::sync_moments(comm, std::span{&seen, 1});
   expect(seen.count == 8 && seen.mean == 1.5 && seen.variance() == 1.25, "of all ranks together");
   expect(kolo::agreed_steps(comm, 10 + std::size_t(comm.rank())) == 10, "as many steps as the rank with the least data");
@@ -69,7 +69,7 @@ void metrics(auto& comm) {
   expect(rate(59) == 0.5f, "halved every 30 steps");
 }
 
-/// Values that only rank 0 has read, and states, to every rank; a state of one's own, and of a sharded optimizer, in files.
+/// Broadcasts values that only rank 0 has, and states; saves a state of your own and that of a sharded optimizer to files.
 void states(auto& comm, const std::string& file) {
   model m = make(float(comm.rank()), 1);
   kolo::broadcast_parameters(comm, m);
@@ -84,14 +84,14 @@ void states(auto& comm, const std::string& file) {
   optimizer.synchronize();
   expect(optimizer.clip_by_global_norm(4) == 8, "64 gradients of 1, of which this rank has 16");
   optimizer.step();
-  kolo::save_sharded_checkpoint(file, optimizer);  // each rank its part; read on any number of ranks
+  kolo::save_sharded_checkpoint(file, optimizer);  // each rank writes its part; any number of ranks can read it
   const float after = m[0].value[0];
   m[0].value.assign(64, 9);
   kolo::load_sharded_checkpoint(file, optimizer);
   expect(m[0].value[0] == after && after == -1, "0 - 0.5 - 0.5");
 }
 
-/// Eight micro-batches a step, whatever the number of ranks: the same bits on 1, 2, 4 and 8.
+/// Eight micro-batches per step: the same bits on 1, 2, 4 and 8 ranks.
 void leaves_of_a_batch(auto& comm) {
   model m = make(0, 0);
   kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, m, {.leaves = 8}};
@@ -108,7 +108,7 @@ struct layer {
   std::size_t group;
 };
 
-/// Layers of which each rank keeps a quarter; they are whole while they are used.
+/// Each rank keeps a quarter of each layer; layers are gathered while they are used.
 void shards_of_a_model(auto& comm) {
   std::vector<layer> layers{{.group = 0}, {.group = 1}};
   const std::vector<std::vector<kolo::sharded_tensor<float>*>> groups{{&layers[0].weights}, {&layers[1].weights}};
@@ -124,7 +124,7 @@ void shards_of_a_model(auto& comm) {
   }
 }
 
-/// Every fifth step ranks meet, with half of what they have learned meanwhile kept beside what is agreed.
+/// An outer step after every five local steps, with blend 0.5.
 void slow_links(auto& comm) {
   model m = make(0, float(comm.rank()));
   kolo::replicated inner{kolo::update::sgd{.rate = 1}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A cluster that is not there: how long a schedule takes on it, how much a slow rank costs, and programs that run in its time.
+// Predictions for a described cluster: the time of a schedule, the cost of a slow rank, and a program in virtual time.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An operator that does not commute, on a type of one's own: rotations are composed in the order of the ranks.
+// An operator that does not commute, on a type of your own: rotations are composed in rank order.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -20,7 +20,7 @@ struct compose {                                                // associative, 
 };
 // clang-format on
 
-/// Rank r turns about the x, y or z axis, by an angle of its own.
+/// The rotation of rank r: about the x, y or z axis, by an angle that depends on r.
 quaternion turn(int rank) {
   const float half = 0.2f * float(rank + 1), s = std::sin(half);
   return {std::cos(half), rank % 3 == 0 ? s : 0, rank % 3 == 1 ? s : 0, rank % 3 == 2 ? s : 0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A training loop becomes data-parallel by four lines.
+// Four lines make a training loop data-parallel.
 //
-// Rank r sees batches r, r + p, r + 2p ... of the data, and the gradients of all ranks are averaged. The model is a straight
-// line; its truth is known, so what was learned can be compared. Start the program by mpiexec, srun or torchrun; by hand it
-// plays the launcher itself.
+// Rank r gets batches r, r + p, r + 2p ... of the data, and gradients are averaged over all ranks. The model is a straight
+// line with known parameters, so the result can be checked. Start the program with mpiexec, srun or torchrun; without a
+// launcher it starts the ranks itself.
 #include "expect.hpp"
 #include "under_launcher.hpp"
 
@@ -31,7 +31,7 @@ struct sample {
 };
 using batch_of_samples = std::vector<sample>;
 
-/// The truth is y = 2x - 1.
+/// Samples of y = 2x - 1.
 std::vector<batch_of_samples> make_dataset() {
   std::vector<batch_of_samples> batches(400);
   for (std::size_t i = 0; i < batches.size(); ++i)
@@ -42,7 +42,7 @@ std::vector<batch_of_samples> make_dataset() {
   return batches;
 }
 
-/// The gradients of half the mean squared error, and nothing else: the parameters stay as they are.
+/// Sets the gradients to those of half the mean squared error. Does not change parameters.
 void backward(line& model, const batch_of_samples& batch) {
   float& of_a = model.gradient_of_a[0] = 0;
   float& of_b = model.gradient_of_b[0] = 0;
@@ -63,7 +63,7 @@ struct sgd {
 void train() {
   const auto dataset = make_dataset();
   const float own = float(kolo::from_environment().rank);
-  line model{.a = {own}, .b = {-own}};  // every rank begins elsewhere; rank 0 decides
+  line model{.a = {own}, .b = {-own}};  // initial values differ between ranks; rank 0's are broadcast
 
   // clang-format off
 auto comm = kolo::shm::world();                                                   // 1

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Stands in for mpiexec, srun or torchrun: starts processes and tells each in its environment who it is.
+// A replacement for mpiexec, srun or torchrun: starts processes, with rank and size in their environment.
 #pragma once
 
 #include <kolo/launch/processes.hpp>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-/// Runs f() in so many processes, in which kolo::shm::world() finds the others. Returns what kolo::shm::launch returns.
+/// Runs f() in `processes` processes, in which kolo::shm::world() finds the other ranks. Returns the result of kolo::shm::launch.
 template <class F>
 int under_launcher(int processes, F f) {
   return kolo::shm::launch(processes, [&](auto& comm) {

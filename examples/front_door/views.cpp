@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensors as they lie: columns of a matrix, many tensors as one vector, memory that peers address directly. Nothing is copied.
+// Views without a copy: columns of a matrix, many tensors as one vector, memory that peers address directly.
 #include "expect.hpp"
 
 #include <kolo/kolo.hpp>
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-/// The first four columns of a matrix whose rows are longer than that.
+/// The first four columns of a matrix with longer rows.
 void columns_of_a_matrix(auto& comm) {
   const int rows = 50;
   const std::ptrdiff_t stride = 7;
@@ -42,7 +42,7 @@ kolo::bucket many{std::span{views}};                            // as many as ar
   expect(w1[299] == 4 && b1[0] == 8 && w2[69] == 12 && b2[0] == 16, "the tensors are summed where they lie");
 }
 
-/// An array that every rank has, and that every rank can read.
+/// An array on every rank that all ranks can read.
 void common_memory(auto& comm) {
   const std::size_t n = 1000;
   // clang-format off

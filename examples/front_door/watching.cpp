@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one sees of a communicator: calls that are compared, bytes that are counted, events with their times, faults on purpose, choices and why.
+// Tools for observing a communicator: checked calls, counts of bytes, traces, injected faults, explained choices of algorithms.
 #include "expect.hpp"
 
 #include <kolo/checked.hpp>
@@ -17,7 +17,7 @@
 using transport = kolo::threads::transport;
 using namespace std::chrono_literals;
 
-/// One rank calls something else. Where calls are compared every rank is told so, before anything moves.
+/// Ranks pass different lengths. A checked communicator compares calls, and every rank gets an error before data moves.
 void two_lengths() {
   kolo::threads::run(2, [](auto& plain) {
     kolo::communicator<kolo::checked<transport>> comm{plain.transport().split(0, plain.rank())};  // or KOLO_CHECKED=1, or the option `checked`
@@ -31,7 +31,7 @@ void two_lengths() {
   });
 }
 
-/// What a schedule is said to cost is what goes.
+/// Counted bytes equal the cost of the schedule.
 void bytes() {
   kolo::threads::run(4, [](auto& plain) {
     kolo::communicator<kolo::counted<transport>> comm{plain.transport().split(0, plain.rank())};
@@ -46,10 +46,10 @@ void bytes() {
 void events() {
   kolo::threads::run(2, [](auto& plain) {
     kolo::communicator<kolo::traced<transport>> comm{plain.transport().split(0, plain.rank())};
-    kolo::watch(comm);  // so that events know of which call and round they are
+    kolo::watch(comm);  // labels events with call and round
     std::vector<float> x(100'000);
     kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
-    const kolo::trace_log& log = comm.transport().log();  // <kolo/adapt/chrome_trace.hpp> makes a file for a viewer of it
+    const kolo::trace_log& log = comm.transport().log();  // <kolo/adapt/chrome_trace.hpp> converts it for a trace viewer
     expect(log.size() > 0, "there were events");
     const kolo::trace_event& first = log[0];
     expect(std::string_view{first.operation} == "allreduce" && first.round == 0 && first.peer == 1 - comm.rank(), "what was done first, with whom");
@@ -58,7 +58,7 @@ void events() {
   });
 }
 
-/// Rank 1 stops talking, in the first round of its second call. So a program's own way out of a failure can be tried.
+/// Rank 1 leaves in the first round of its second call. Use this to test a program's handling of failures.
 void a_fault() {
   kolo::threads::run(2, [](auto& plain) {
     kolo::communicator<kolo::faulty<transport>> comm{plain.transport().split(0, plain.rank())};
@@ -74,12 +74,12 @@ void a_fault() {
   });
 }
 
-/// Which algorithm, and why; from the table that this machine's times have made.
+/// Measures a tuning table on this machine, and explains the choice of an algorithm by it.
 void choices() {
   kolo::threads::run(2, [](auto& comm) {
     const kolo::tuning measured = kolo::fit(comm);
     auto same = comm.split(0, comm.rank());
-    kolo::use_tuning(same, measured);  // in a later run: the same choices, the same bits
+    kolo::use_tuning(same, measured);  // later runs with the same table make the same choices, and give the same bits
     const kolo::explanation why = kolo::explain(same, kolo::kind::allreduce, 1 << 20, {.converts = false, .native = false});
     expect(why.ranks == 2 && !why.choice.empty() && !why.reason.empty(), "there is a reason");
     for (const auto& one : why.candidates) expect(one.is_admitted || !one.remark.empty(), "what is not admitted says why");

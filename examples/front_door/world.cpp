@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ranks that mpiexec, srun or torchrun started find each other, without MPI.
+// Joins the ranks that mpiexec, srun or torchrun started, without MPI.
 //
 //     mpiexec -n 4 ./world
 //
-// Each process learns from its environment who it is. Started by hand it is alone, and then plays the launcher itself.
+// Each process reads rank and size from its environment. Without a launcher the program starts the ranks itself.
 #include "expect.hpp"
 #include "under_launcher.hpp"
 
@@ -15,7 +15,7 @@
 
 using namespace std::chrono_literals;
 
-/// Returns how many ranks there are.
+/// Returns the number of ranks.
 int meet() {
   // clang-format off
 auto comm = kolo::shm::world();                   // rank and size from the environment; size 1 when there is none

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parts of a transformer, forward and backward by hand; Eigen does the products. One column for each token.
+// The layers of a transformer, with hand-written forward and backward passes over Eigen. One column for each token.
 #pragma once
 
 #include <Eigen/Core>
@@ -16,7 +16,7 @@ using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
 template <class T>
 using view = Eigen::Map<matrix<T>>;
 
-/// One of so many equal parts.
+/// Part `index` of `of` equal parts.
 struct part {
   int index = 0, of = 1;
 };
@@ -27,10 +27,10 @@ struct weight {
   view<T> value, gradient;
 };
 
-/// Of a product, where a rank has the whole matrix.
+/// For ranks that have the whole matrix.
 inline constexpr auto nothing_to_sum = [](auto&) {};
 
-/// y = w x + b; a rank that has some columns of w only, and these rows of x, sums the products of all before b is added.
+/// y = w x + b. If a rank has only some columns of w and the same rows of x, `sum` adds the products of all ranks before b is added.
 template <class T, class Sum = decltype(nothing_to_sum)>
 matrix<T> linear(const matrix<T>& x, const weight<T>& w, const weight<T>& b, const Sum& sum = nothing_to_sum) {
   matrix<T> y = w.value * x;  // (out, n)
@@ -38,7 +38,7 @@ matrix<T> linear(const matrix<T>& x, const weight<T>& w, const weight<T>& b, con
   y.colwise() += b.value.col(0);
   return y;
 }
-/// A rank that has some rows of w only, and these of dy, sums what comes of all.
+/// If a rank has only some rows of w and of dy, `sum` adds dx of all ranks.
 template <class T, class Sum = decltype(nothing_to_sum)>
 matrix<T> linear_backward(const matrix<T>& dy, const matrix<T>& x, weight<T> w, weight<T> b,
                           const Sum& sum = nothing_to_sum) {
@@ -53,7 +53,7 @@ matrix<T> linear_backward(const matrix<T>& dy, const matrix<T>& x, weight<T> w, 
 template <class T>
 struct layer_norm {
   matrix<T> x{};                                 // (width, n), normalised
-  Eigen::Matrix<T, 1, Eigen::Dynamic> spread{};  // (1, n), of one over the deviation
+  Eigen::Matrix<T, 1, Eigen::Dynamic> spread{};  // (1, n), 1 / standard deviation
 
   matrix<T> forward(const matrix<T>& in, const weight<T>& scale, const weight<T>& shift) {
     x = in.rowwise() - in.colwise().mean();
@@ -75,10 +75,10 @@ struct layer_norm {
   }
 };
 
-/// Vaswani et al., "Attention is all you need", NeurIPS 2017: every token looks at those of its sequence up to itself.
+/// Vaswani et al., "Attention is all you need", NeurIPS 2017; causal: each token attends to those of its sequence up to itself.
 template <class T>
 struct attention {
-  Eigen::Index heads = 1, length = 1;  // of a sequence
+  Eigen::Index heads = 1, length = 1;  // length of a sequence
   matrix<T> qkv{};                     // (3 width, n): query, key, value
 
   virtual ~attention() = default;
@@ -100,12 +100,11 @@ struct attention {
   }
 };
 
-/// With all of every sequence.
+/// Attention on a rank that has all of every sequence.
 template <class T>
 struct whole_attention final : attention<T> {
   using attention<T>::qkv, attention<T>::length, attention<T>::part, attention<T>::scale, attention<T>::each;
-  std::vector<matrix<T>>
-      weights{};  // (length, length) for each sequence and head: column t, how much token t looks at each
+  std::vector<matrix<T>> weights{};  // (length, length) for each sequence and head; column t: the weights of query t
 
   matrix<T> forward(matrix<T> in) override {
     qkv = std::move(in);
@@ -141,7 +140,7 @@ struct whole_attention final : attention<T> {
   }
 };
 
-/// Hendrycks and Gimpel, "Gaussian error linear units", arXiv 1606.08415, by its usual approximation.
+/// Hendrycks and Gimpel, "Gaussian error linear units", arXiv 1606.08415, with the tanh approximation.
 template <class T>
 auto gelu_tanh(const matrix<T>& x) {
   return (T(0.7978845608028654) * (x.array() + T(0.044715) * x.array().cube())).tanh().eval();
@@ -157,7 +156,7 @@ matrix<T> gelu_backward(const matrix<T>& dy, const matrix<T>& x) {
   return (dy.array() * T(0.5) * (1 + t + x.array() * (1 - t.square()) * inner)).matrix();
 }
 
-/// Logits become the gradient of the mean loss, which is returned.
+/// Replaces the logits by the gradient of the mean loss; returns the loss.
 template <class T>
 double cross_entropy(matrix<T>& logits, std::span<const int> targets) {
   const T n = T(logits.cols());

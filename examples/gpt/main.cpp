@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trains a small GPT on this repository's own text in several ways, sharded, replicated, shared, and compares them.
+// Trains a small GPT on this repository's text, sharded, replicated and with several kinds of parallelism, and compares the results.
 #include "../digits/outcome.hpp"
 #include "settings.hpp"
 #include "together.hpp"
@@ -28,7 +28,7 @@ struct run {
   std::vector<double> curve{};
 };
 
-/// The largest difference of two curves; what is no number is far from everything.
+/// The largest difference of two curves; infinite if one has a NaN.
 double furthest(const std::vector<double>& a, const std::vector<double>& b) {
   double apart = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -36,7 +36,7 @@ double furthest(const std::vector<double>& a, const std::vector<double>& b) {
   return apart;
 }
 
-/// What is shared must be divisible.
+/// Whatever is divided among ranks must be divisible.
 void check_ways(settings& s) {
   const auto demand = [](bool condition, const char* flag, const char* sentence) {
     if (!condition) throw CLI::ValidationError(flag, sentence);
@@ -44,7 +44,7 @@ void check_ways(settings& s) {
   if (s.pipeline == 1) s.micro = 1;
   s.ranks = s.data * s.tensor * s.pipeline * s.ring;
   s.leaves = 1;
-  demand(s.ranks <= 64, "--data", "would need more than 64 processes, with the others");
+  demand(s.ranks <= 64, "--data", "x --tensor x --pipeline x --ring must not exceed 64 processes");
   demand(s.batch % (s.data * s.micro) == 0, "--batch", "must be a multiple of --data x --micro-batches");
   demand(s.model.heads % s.tensor == 0, "--heads", "must be a multiple of --tensor");
   demand(s.model.layers >= s.pipeline, "--layers", "must not be less than --pipeline");
@@ -54,43 +54,47 @@ void check_ways(settings& s) {
 settings parse(int argc, char** argv) {
   settings s{.text = KOLO_GPT_TEXT};
   CLI::App app{
-      "Trains a character-level GPT on processes of this host: with the optimizer's state sharded and replicated; or "
-      "shared by --shard, or by --data, --tensor, --pipeline and --ring, which may be combined, beside one process."};
+      "Trains a character-level GPT on processes of this host. By default: compares a sharded with a replicated "
+      "optimizer. With --shard, or with --data, --tensor, --pipeline and --ring, which may be combined: compares with "
+      "one process."};
   const auto number = [&app](const char* flag, int& value, int least, int most, const char* what) {
     app.add_option(flag, value, what)->check(CLI::Range(least, most))->capture_default_str();
   };
-  number("--ranks", s.ranks, 1, 64, "Processes");
-  number("--steps", s.steps, 10, 1'000'000, "Steps");
-  number("--batch", s.batch, 1, 1 << 16, "Sequences of one step, over all ranks");
+  number("--ranks", s.ranks, 1, 64, "Number of processes");
+  number("--steps", s.steps, 10, 1'000'000, "Number of steps");
+  number("--batch", s.batch, 1, 1 << 16, "Sequences per step, over all ranks");
   number("--leaves", s.leaves, 1, 64,
-         "Parts of a batch that are learned one by one: the same bits on any number of processes up to it");
-  number("--layers", s.model.layers, 1, 48, "Blocks");
-  number("--heads", s.model.heads, 1, 64, "Heads of a block's attention");
-  number("--width", s.model.width, 4, 4096, "Numbers for each character");
-  number("--places", s.model.places, 2, 4096, "Characters of a sequence");
-  number("--sample", s.sample, 0, 1000, "Characters to write at the end");
-  app.add_option("--shard", s.shard, "So many processes, each with its part of parameters, gradients and state")
+         "Divide each batch into this many leaves (a power of two): the same parameters, bit for bit, on any number of "
+         "processes up to it");
+  number("--layers", s.model.layers, 1, 48, "Number of transformer blocks");
+  number("--heads", s.model.heads, 1, 64, "Attention heads per block");
+  number("--width", s.model.width, 4, 4096, "Embedding width");
+  number("--places", s.model.places, 2, 4096, "Characters per sequence");
+  number("--sample", s.sample, 0, 1000, "Length of the sample text that the trained model generates");
+  app.add_option("--shard", s.shard,
+                 "Shard parameters, gradients and optimizer state (ZeRO-3) over this many processes")
       ->check(CLI::Range(1, 64));
   app.add_option("--rate", s.rate, "Learning rate")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--text", s.text, "Repository whose README and headers are learned")->capture_default_str();
-  app.add_option("--loss-below", s.loss_below, "Fail unless the loss on text that was not learned from is below");
+  app.add_option("--text", s.text, "Directory of a repository; the text is its README and headers")
+      ->capture_default_str();
+  app.add_option("--loss-below", s.loss_below, "Fail unless the loss on the held-out text is below this");
   const auto shared = [&app](const char* flag, int& value, const char* what) {
     auto* const option = app.add_option(flag, value, what)->check(CLI::Range(1, 64));
     for (const char* other : {"--ranks", "--shard", "--leaves", "--sample", "--loss-below"}) option->excludes(other);
     return option;
   };
   const CLI::Option* const ways_to_share[]{
-      shared("--data", s.data, "Processes that share a batch, each its sequences"),
-      shared("--tensor", s.tensor, "Processes that share every matrix of the blocks"),
-      shared("--pipeline", s.pipeline, "Processes that share the blocks"),
-      shared("--ring", s.ring, "Processes that share every sequence")};
-  number("--micro-batches", s.micro, 1, 1024, "Parts of a batch that go through --pipeline one behind the other");
+      shared("--data", s.data, "Data parallelism: divide each batch among this many processes"),
+      shared("--tensor", s.tensor, "Tensor parallelism: divide each matrix of a block among this many processes"),
+      shared("--pipeline", s.pipeline, "Pipeline parallelism: divide the blocks among this many processes"),
+      shared("--ring", s.ring, "Ring attention: divide each sequence among this many processes")};
+  number("--micro-batches", s.micro, 1, 1024, "With --pipeline: micro-batches per step");
   try {
     app.parse(argc, argv);
     s.together = std::any_of(std::begin(ways_to_share), std::end(ways_to_share),
                              [](auto* option) { return option->count() > 0; });
     if (s.together) check_ways(s);
-    if (s.shard > 0) s.ranks = s.leaves = s.shard;  // each rank's part is learned in one piece
+    if (s.shard > 0) s.ranks = s.leaves = s.shard;  // one leaf per rank
     if (s.shard > 0 && s.batch % s.shard != 0) throw CLI::ValidationError("--batch", "must be a multiple of --shard");
     if (s.shard == 0 && !s.together && (s.leaves < s.ranks || (s.leaves & (s.leaves - 1)) != 0))
       throw CLI::ValidationError("--leaves", "must be a power of two and not less than --ranks");
@@ -105,7 +109,7 @@ settings parse(int argc, char** argv) {
 std::vector<int> text_for(const settings& s) {
   std::vector<int> text = numbers_of(text_of(s.text));
   if (text.size() / 10 <= std::size_t(s.model.places))
-    throw std::runtime_error("the text is too short for --places: a tenth of it has " +
+    throw std::runtime_error("the text is too short for --places: the held-out tenth has " +
                              std::to_string(text.size() / 10) + " characters");
   return text;
 }
@@ -116,7 +120,7 @@ run train_on_processes(const settings& s, const std::vector<int>& text, Make mak
   const digits::shared_array<double> curve{std::size_t(s.steps)};
   const int status =
       kolo::shm::launch(s.ranks, [&](auto& comm) { train(comm, make, s, text, out.values()[0], curve.values()); });
-  if (status != 0) throw std::runtime_error("a training did not come to its end");
+  if (status != 0) throw std::runtime_error("a training failed");
   return {out.values()[0], {curve.values().begin(), curve.values().end()}};
 }
 
@@ -129,7 +133,7 @@ void print(const char* name, const run& r, const settings& s) {
 bool check(const settings& s, const run& sharded, const run& replicated) {
   const double apart = furthest(sharded.curve, replicated.curve);
   const bool same = sharded.result.digest == replicated.result.digest;
-  std::printf("\nSharded and replicated: losses at most %.3g apart, parameters %s.\nParameters: %016llx\n", apart,
+  std::printf("\nSharded and replicated: losses differ by at most %.3g, parameters %s.\nParameters: %016llx\n", apart,
               same ? "equal, bit for bit" : "NOT equal", static_cast<unsigned long long>(sharded.result.digest));
   const bool learned = sharded.result.held_out < s.loss_below;
   if (!learned)
@@ -137,7 +141,7 @@ bool check(const settings& s, const run& sharded, const run& replicated) {
   return same && learned;
 }
 
-/// Shards of everything beside one process that has everything.
+/// Compares --shard with one process.
 int run_shards(const settings& s) {
   const std::vector<int> text = text_for(s);
   std::vector<run> runs;
@@ -149,15 +153,16 @@ int run_shards(const settings& s) {
     const int status = kolo::shm::launch(ranks, [&](auto& comm) {
       train_shards(comm, each, text, out.values()[std::size_t(comm.rank())], curve.values());
     });
-    if (status != 0) throw std::runtime_error("a training did not come to its end");
+    if (status != 0) throw std::runtime_error("a training failed");
     runs.push_back({out.values()[0], {curve.values().begin(), curve.values().end()}});
   }
   const outcome& mine = runs[0].result;
   const double all = double(mine.parameters) * (2 + kolo::update::adamw::states) * sizeof(float);
   const double apart = furthest(runs[0].curve, runs[1].curve);
-  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step\n\n", mine.parameters,
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters per step\n\n", mine.parameters,
               s.model.layers, s.model.width, s.batch, s.model.places);
-  std::printf("%-10s %9s %9s %9s %9s %24s\n", "processes", "loss 0", "last", "held out", "step ms", "bytes of each");
+  std::printf("%-10s %9s %9s %9s %9s %24s\n", "processes", "loss 0", "last loss", "held-out", "step ms",
+              "bytes on rank 0");
   for (std::size_t i = 0; i < 2; ++i) {
     const run& r = runs[i];
     std::printf("%-10d %9.3f %9.3f %9.3f %9.1f %15zu (%5.1f %%)\n", i == 0 ? s.shard : 1, r.curve.front(),
@@ -165,14 +170,14 @@ int run_shards(const settings& s) {
                 100 * double(r.result.state_bytes) / all);
   }
   std::printf(
-      "\nBytes: parameters, gradients, state, and the groups that are whole; of all that one process would keep.\n"
-      "Losses at most %.3g apart.\n",
+      "\nBytes: parameters, gradients, optimizer state and gathered groups; %%: of what an unsharded process keeps.\n"
+      "Losses differ by at most %.3g.\n",
       apart);
-  if (s.sample > 0) std::printf("\nIt writes:\n%s\n", mine.sample);
+  if (s.sample > 0) std::printf("\nSample of the trained model:\n%s\n", mine.sample);
   return apart < 1e-4 && mine.held_out < s.loss_below ? 0 : 1;
 }
 
-/// What ranks share by --data, --tensor, --pipeline and --ring, beside one process that has everything.
+/// Compares --data, --tensor, --pipeline and --ring with one process.
 int run_together(const settings& s) {
   const std::vector<int> text = text_for(s);
   settings alone = s;
@@ -183,16 +188,16 @@ int run_together(const settings& s) {
   const digits::shared_array<sent> by_way{ways};
   const int status = kolo::shm::launch(
       s.ranks, [&](auto& comm) { train_together(comm, s, text, out.values()[0], curve.values(), by_way.values()); });
-  if (status != 0) throw std::runtime_error("a training did not come to its end");
+  if (status != 0) throw std::runtime_error("a training failed");
   const run many{out.values()[0], {curve.values().begin(), curve.values().end()}};
 
-  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step\n\n",
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters per step\n\n",
               one.result.parameters, s.model.layers, s.model.width, s.batch, s.model.places);
-  std::printf("%-10s %9s %9s %9s %22s\n", "processes", "loss 0", "last", "step ms", "parameters of rank 0");
+  std::printf("%-10s %9s %9s %9s %22s\n", "processes", "loss 0", "last loss", "step ms", "parameters of rank 0");
   for (const run* r : {&one, &many})
     std::printf("%-10d %9.3f %9.3f %9.1f %22zu\n", r == &one ? 1 : s.ranks, r->curve.front(), r->curve.back(),
                 1e3 * r->result.seconds / s.steps, r->result.parameters);
-  std::printf("\n%-10s %5s   %-26s %8s %12s\n", "shared by", "ranks", "rank 0, in a step", "calls", "bytes sent");
+  std::printf("\n%-10s %5s   %-26s %8s %12s\n", "kind", "ranks", "rank 0, per step", "calls", "bytes sent");
   const auto row = [&](const char* by, int ranks, const char* what, std::size_t way) {
     const sent& one = by_way.values()[way];
     if (ranks > 1) std::printf("%-10s %5d   %-26s %8.0f %12.0f\n", by, ranks, what, one.calls, one.bytes);
@@ -203,14 +208,14 @@ int run_together(const settings& s) {
   row("ring", s.ring, "shift", 3);
 
   const double apart = furthest(one.curve, many.curve);
-  std::printf("\nLosses at most %.2g apart in %d steps.\n", apart, s.steps);
+  std::printf("\nLosses differ by at most %.2g in %d steps.\n", apart, s.steps);
   if (apart < 1e-4) return 0;
   const auto far = [](double a, double b) { return !(std::abs(a - b) < 1e-4); };
   const auto step = std::mismatch(one.curve.begin(), one.curve.end(), many.curve.begin(), std::not_fn(far)).first;
-  std::fprintf(
-      stderr,
-      "gpt: that is not below 1e-4, from step %d on. (Rounding alone may grow as far in many steps of deep models.)\n",
-      int(step - one.curve.begin()));
+  std::fprintf(stderr,
+               "gpt: the difference is 1e-4 or more from step %d on (in many steps of deep models rounding alone may "
+               "cause this)\n",
+               int(step - one.curve.begin()));
   return 1;
 }
 
@@ -219,17 +224,17 @@ int run_all(const settings& s) {
   std::printf("%zu characters of %s; the last tenth is held out.\n", text.size(), s.text.c_str());
   const run sharded = train_on_processes(s, text, [](auto&... all) { return make_sharded(all...); });
   const run replicated = train_on_processes(s, text, [](auto&... all) { return make_replicated(all...); });
-  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters a step, %d processes\n\n",
+  std::printf("%zu parameters in %d blocks of width %d; %d sequences of %d characters per step, %d processes\n\n",
               sharded.result.parameters, s.model.layers, s.model.width, s.batch, s.model.places, s.ranks);
   std::printf("%6s %9s\n", "Step", "Loss");
   for (std::size_t i = 0; i < sharded.curve.size(); i += std::max<std::size_t>(sharded.curve.size() / 10, 1))
     std::printf("%6zu %9.3f\n", i, sharded.curve[i]);
-  std::printf("\n%-10s %9s %9s %9s %9s %12s %15s %8s\n", "optimizer", "loss 0", "last", "held out", "step ms",
+  std::printf("\n%-10s %9s %9s %9s %9s %12s %15s %8s\n", "optimizer", "loss 0", "last loss", "held-out", "step ms",
               "characters/s", "state bytes", "hidden %");
   print("sharded", sharded, s);
   print("replicated", replicated, s);
   const bool well = check(s, sharded, replicated);
-  if (s.sample > 0) std::printf("\nIt writes:\n%s\n", sharded.result.sample);
+  if (s.sample > 0) std::printf("\nSample of the trained model:\n%s\n", sharded.result.sample);
   return well ? 0 : 1;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A small GPT: embeddings, blocks of attention and perceptron, and a head that guesses the next character.
+// A small GPT: embeddings, blocks of attention and MLP, and a head that predicts the next character.
 #pragma once
 
 #include "../digits/random.hpp"
@@ -26,26 +26,26 @@ struct shape {
   int words = 96, places = 64, width = 64, heads = 4, layers = 2;
 };
 
-/// One tensor of the model and its gradient, as the training layer wants to see them.
+/// One tensor of the model and its gradient, with the names that kolo/train expects.
 template <class T>
 struct parameter {
   std::string name;
   std::span<T> value, gradient;
 };
 
-/// What this rank has of a model that several share; where nothing is said, all of it.
+/// This rank's part of a model that is divided among ranks; by default all of it.
 template <class T>
 struct share {
   part matrices{};                                       // of each block: tensor_parallel.hpp
   part layers{};                                         // pipeline.hpp
   part places{};                                         // of each sequence: ring_attention.hpp
-  std::function<void(matrix<T>&)> sum = nothing_to_sum;  // over those that have the other parts of the matrices
+  std::function<void(matrix<T>&)> sum = nothing_to_sum;  // over the ranks that have the other parts of the matrices
   std::function<std::unique_ptr<attention<T>>()> attend = [] { return std::make_unique<whole_attention<T>>(); };
 };
 
 template <class T>
 class model {
-  /// What a block's backward pass needs of its forward pass.
+  /// The activations of a block that its backward pass needs.
   struct block {
     layer_norm<T> norm1{}, norm2{};
     std::unique_ptr<attention<T>> attend{};
@@ -53,7 +53,7 @@ class model {
   };
 
  public:
-  /// One pass of some sequences: what is on its way through the layers, and what its backward pass needs.
+  /// One pass of some sequences: the current activations, and those that the backward pass needs.
   struct pass {
     matrix<T> x{};  // (width, n)
     std::vector<block> blocks{};
@@ -61,7 +61,7 @@ class model {
     layer_norm<T> norm{};
   };
 
-  /// Where values and gradients lie: in memory that the other ranks can read, or in ordinary memory.
+  /// Allocates values and gradients: in memory that other ranks can read, or in ordinary memory.
   using memory = kolo::shm::allocator<T>;
 
   model(const shape& s, std::uint64_t seed, const memory& shared = {}, share<T> mine = {})
@@ -70,7 +70,7 @@ class model {
     add("words", c, s.words, 0.02);
     add("places", c, s.places, 0.02);
     const double deep = 0.02 / std::sqrt(2.0 * s.layers);
-    for (int l = 0; l < s.layers; ++l) {  // of the first matrix of a pair a rank has rows, of the second these columns
+    for (int l = 0; l < s.layers; ++l) {  // a rank has rows of the first matrix of a pair, and columns of the second
       const std::string at = "block " + std::to_string(l) + " ";
       add(at + "scale 1", c, 1, 0, 1), add(at + "shift 1", c, 1, 0);
       add(at + "attention", 3 * c / of, c, 0.02, 0, c), add(at + "attention bias", 3 * c / of, 1, 0, 0, c);
@@ -91,8 +91,8 @@ class model {
   model(const model&) = delete;
   model& operator=(const model&) = delete;
 
-  /// The same model without values of its own: `tensors` are whole while use(group, with gradients) lasts. Groups are the
-  /// embeddings, each block, and what comes after the last one.
+  /// Makes the model use `tensors` instead of its own values; they are gathered as long as the result of use(group,
+  /// with_gradients) exists. Groups are the embeddings, each block, and the layers after the last block.
   using user = std::function<std::shared_ptr<void>(std::size_t group, bool with_gradients)>;
   void lend(std::span<kolo::sharded_tensor<T>> tensors, user use) {
     use_ = std::move(use);
@@ -101,7 +101,7 @@ class model {
       tensors_[i].value = std::vector<T, memory>(shared_), tensors_[i].gradient = std::vector<T, memory>(shared_);
     }
   }
-  /// The first tensor of each group, and how many there are.
+  /// The index of the first tensor of each group, and the number of tensors.
   std::vector<std::size_t> groups() const {
     std::vector<std::size_t> first{0};
     for (std::size_t l = 0; l <= std::size_t(shape_.layers); ++l) first.push_back(first_of(l));
@@ -116,7 +116,7 @@ class model {
     return all;
   }
 
-  /// The steps of a pass, each on the ranks that have its layers; x goes from one to the next.
+  /// The stages of a forward pass, each on the ranks that have its layers; p.x is input and output.
   void embed(std::span<const int> tokens, pass& p) {
     const auto used = use(0);
     const auto n = Eigen::Index(tokens.size());
@@ -139,8 +139,8 @@ class model {
     return linear(p.normalised, at(i + 2), at(i + 3));
   }
 
-  /// And backwards: d, the gradient of what leaves a step, becomes that of what enters it, and gradients of parameters
-  /// are added to. ready(i) as soon as gradient i is complete, the last first.
+  /// The stages of a backward pass: replaces d, the gradient by a stage's output, by that by its input, and adds to the
+  /// gradients of parameters. Calls ready(i) when gradient i is complete, the last first.
   template <class Ready>
   void head_backward(pass& p, matrix<T>& d, Ready ready) {
     const auto used = use(1 + last_layer_, true);
@@ -170,7 +170,7 @@ class model {
     for (tensor& t : tensors_) std::fill(t.gradient.begin(), t.gradient.end(), T{});
   }
 
-  /// (words, n), for sequences of `places` tokens one after the other, or for one that is shorter.
+  /// (words, n), for consecutive sequences of `places` tokens, or for a shorter one.
   matrix<T> logits(std::span<const int> tokens) {
     embed(tokens, pass_), blocks(pass_);
     return head(pass_);
@@ -181,10 +181,10 @@ class model {
     return cross_entropy(guess, targets);
   }
 
-  /// Sets all gradients to those of the mean loss, which it returns, and changes no value. ready(i) as soon as gradient i is complete, the last first.
+  /// Sets all gradients to those of the mean loss, which it returns. Calls ready(i) when gradient i is complete, the last first.
   template <class Ready>
   double backward(std::span<const int> tokens, std::span<const int> targets, Ready ready) {
-    zero_gradients();  // those that are lent are zero
+    zero_gradients();  // gradients of lent tensors are zero already
     matrix<T> d = logits(tokens);
     const double loss = cross_entropy(d, targets);
     head_backward(pass_, d, ready), blocks_backward(pass_, d, ready), embed_backward(tokens, d, ready);
@@ -198,8 +198,9 @@ class model {
     std::vector<T, memory> value, gradient;
     kolo::sharded_tensor<T>* lent = nullptr;
   };
-  /// Of a tensor that is cut, each rank has its part of every `run` numbers of the whole, in which they lie column by
-  /// column; rows and columns are those of the part. The numbers are drawn for the whole, so that all ways begin alike.
+  /// rows, columns: of this rank's part. run > 0: the tensor is divided among ranks; each has its part of every `run`
+  /// consecutive elements in column-major order. All ranks draw the whole tensor, so that initial values do not depend
+  /// on the division.
   void add(std::string name, int rows, int columns, double deviation, double start = 0, int run = 0) {
     const part mine = run > 0 ? mine_.matrices : part{};
     const std::size_t n = std::size_t(rows) * std::size_t(columns), whole = n * std::size_t(mine.of);
@@ -223,7 +224,7 @@ class model {
     return use_ ? use_(group, with_gradients) : nullptr;
   }
 
-  /// Of token i of n, which are parts of sequences.
+  /// The position in its sequence of token i of n tokens of this rank.
   Eigen::Index place_of(Eigen::Index i, Eigen::Index n) const {
     return mine_.places.index * length_of(n) + i % length_of(n);
   }
@@ -244,7 +245,7 @@ class model {
     b.active = gelu(b.up);
     x += linear(b.active, at(i + 10), at(i + 11), mine_.sum);
   }
-  /// d: the gradient of what leaves the block becomes that of what enters it.
+  /// Replaces d, the gradient by the block's output, by that by its input.
   void backward(block& b, std::size_t i, matrix<T>& d) {
     matrix<T> e = gelu_backward(linear_backward(d, b.active, at(i + 10), at(i + 11)), b.up);
     d += b.norm2.backward(linear_backward(e, b.in2, at(i + 8), at(i + 9), mine_.sum), at(i + 6), at(i + 7));

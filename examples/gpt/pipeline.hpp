@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Pipeline parallel: each rank has some layers, and micro-batches go through the ranks, forth and back.
+// Pipeline parallelism: each rank has some layers; micro-batches pass through the ranks, forward and backward.
 #pragma once
 
 #include "model.hpp"
@@ -16,9 +16,9 @@
 namespace gpt {
 
 /// One step, as "1F1B" of Narayanan et al., "Efficient large-scale language model training on GPU clusters using
-/// Megatron-LM", SC 2021: a rank runs ahead by as many micro-batches as there are ranks behind it, then goes forth and
-/// back in turn, so that it holds no more passes than that. Adds all gradients; done() after each backward pass.
-/// Returns the sum of the losses on the last rank, elsewhere 0. Of (p - 1 + micro-batches) turns p - 1 are idle.
+/// Megatron-LM", SC 2021: a rank starts with as many forward passes as there are ranks after it, then alternates
+/// forward and backward passes, which limits the activations that it keeps. Adds all gradients; calls done() after each
+/// backward pass. Returns the sum of the losses on the last rank, 0 on others. Of (p - 1 + micro-batches) turns p - 1 are idle.
 template <class T, class Ranks, class Ready, class Done>
 double pipeline_step(Ranks& ranks, model<T>& m, const std::vector<batch>& micro, Ready ready, Done done) {
   auto& comm = ranks.comm;
@@ -28,7 +28,7 @@ double pipeline_step(Ranks& ranks, model<T>& m, const std::vector<batch>& micro,
   struct slot {
     typename model<T>::pass pass{};
     matrix<T> d{};
-    std::optional<request> forth{}, back{};  // on their way: x of the pass, and d; what is dropped is waited for
+    std::optional<request> forth{}, back{};  // sends of x and of d; the destructor of a request waits
   };
   std::vector<slot> slots(std::size_t(ahead) + 1);
   const auto elements = [](matrix<T>& x) { return std::span{x.data(), std::size_t(x.size())}; };

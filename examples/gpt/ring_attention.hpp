@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Sequence parallel: each rank has a part of every sequence, and keys and values go round from rank to rank.
+// Sequence parallelism: each rank has a part of every sequence; keys and values circulate in a ring.
 #pragma once
 
 #include "layers.hpp"
@@ -17,7 +17,7 @@
 
 namespace gpt {
 
-/// Of each sequence of a batch, this rank's tokens.
+/// This rank's tokens of each sequence of a batch.
 inline batch part_of(const batch& b, std::size_t places, part mine) {
   const std::size_t length = places / std::size_t(mine.of), first = length * std::size_t(mine.index);
   batch own;
@@ -29,8 +29,8 @@ inline batch part_of(const batch& b, std::size_t places, part mine) {
 }
 
 /// Liu, Zaharia and Abbeel, "Ring attention with blockwise transformers", arXiv 2310.01889. Rank r has the r-th part of
-/// each sequence: it looks at its own, and at all of those of lower ranks. (So the last one has most to do; Brandon et
-/// al., "Striped attention", arXiv 2311.09431, deal the tokens out in turn.)
+/// each sequence, and attends to it and to the parts of lower ranks. (So the last rank has most work; Brandon et al.,
+/// "Striped attention", arXiv 2311.09431, distribute tokens cyclically.)
 template <class T, class Ranks>
 class ring_attention final : public attention<T> {
   using attention<T>::part, attention<T>::scale, attention<T>::each;
@@ -41,7 +41,7 @@ class ring_attention final : public attention<T> {
 
   explicit ring_attention(Ranks& ranks) : ranks_{ranks} {}
 
-  /// The largest score so far and the sum of weights go along, and what has been summed shrinks as a larger one comes
+  /// Keeps the largest score so far and the sum of weights; when a larger score comes, scales down what has been summed
   /// (Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867).
   matrix<T> forward(matrix<T> in) override {
     qkv = std::move(in);
@@ -70,7 +70,7 @@ class ring_attention final : public attention<T> {
     return out_;
   }
 
-  /// The gradient of each block of keys and values goes round behind it, once more than the block: it comes home.
+  /// The gradient of each block of keys and values follows the block, with one more shift, which returns it to its rank.
   matrix<T> backward(const matrix<T>& dy) override {
     matrix<T> dq = matrix<T>::Zero(this->width(), qkv.cols()), dkv = matrix<T>::Zero(2 * this->width(), qkv.cols()),
               next = dkv;
@@ -98,7 +98,7 @@ class ring_attention final : public attention<T> {
  private:
   static std::span<T> elements(matrix<T>& m) { return {m.data(), std::size_t(m.size())}; }
 
-  /// (length, length): column q, how much that query of this rank's wants each key of a block of rank `from`.
+  /// (length, length): column q, the scores of query q of this rank with the keys of a block of rank `from`.
   matrix<T> scores(const matrix<T>& kv, int from, Eigen::Index h, Eigen::Index t) const {
     matrix<T> s = part(kv, 0, h, t).transpose() * part(qkv, 0, h, t) * scale();
     if (from == ranks_.comm.rank())
@@ -106,7 +106,7 @@ class ring_attention final : public attention<T> {
         s.col(q).tail(length - q - 1).setConstant(-std::numeric_limits<T>::infinity());
     return s;
   }
-  /// f(keys and values, whose they are) for those of this rank and of all others, which come while f is at work.
+  /// Calls f(keys and values, their rank) for this rank's and all others'; the next block is received during f.
   template <class F>
   void go_round(F f) {
     const int rank = ranks_.comm.rank(), size = ranks_.comm.size();
@@ -122,7 +122,7 @@ class ring_attention final : public attention<T> {
 
   Ranks& ranks_;
   matrix<T> out_{};  // (width, n)
-  rows log_sum_{};   // (heads, n): of each query's weights before they are divided by their sum
+  rows log_sum_{};   // (heads, n): logarithm of the sum of each query's unnormalised weights
 };
 
 }  // namespace gpt

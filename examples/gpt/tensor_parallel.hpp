@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tensor parallel: each rank has a part of every matrix of a block, and products are summed over the ranks.
+// Tensor parallelism: each rank has a part of every matrix of a block; products are summed over the ranks.
 #pragma once
 
 #include "model.hpp"
@@ -12,10 +12,10 @@
 namespace gpt {
 
 /// Shoeybi et al., "Megatron-LM", arXiv 1909.08053. Matrices come in pairs, query, key and value with the projection,
-/// up with down: of the first a rank has some rows, heads of the attention or neurons, and of the second the columns
-/// that take what these give. So ranks meet once behind each pair: two sums in a block, and two on the way back, of
-/// what goes into it. Layer norms, biases behind a sum, embeddings and head are on every rank; what goes through them
-/// is the same on all, so their gradients are as well.
+/// up with down. A rank has some rows of the first (heads or neurons), and the columns of the second that use the
+/// outputs of these rows. So one allreduce follows each pair: two per block in the forward pass, of outputs, and two in
+/// the backward pass, of gradients by inputs. Layer norms, biases added after a sum, embeddings and head are on every
+/// rank, with equal inputs, so their gradients are equal, too.
 template <class T, class Ranks>
 void share_matrices(share<T>& s, Ranks& ranks) {
   s.matrices = {ranks.comm.rank(), ranks.comm.size()};

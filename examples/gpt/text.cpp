@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reads the repository's own text.
+// Reads the repository's text.
 #include "text.hpp"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ std::string text_of(const std::string& repository) {
     std::ifstream file{path, std::ios::binary};
     text.append(std::istreambuf_iterator<char>{file}, {});
   }
-  if (text.size() < 10'000) throw std::runtime_error("there is no text worth learning below " + repository);
+  if (text.size() < 10'000)
+    throw std::runtime_error(repository + " has less than 10,000 characters of README.md and include/**.hpp");
   return text;
 }
 

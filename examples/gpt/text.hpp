@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The text that is learned: this repository's own, as numbers of 96 characters, and the pieces of it that a step takes.
+// The training text: this repository's, as tokens of 96 characters, and the batches of a step.
 #pragma once
 
 #include <kolo/train/data.hpp>
@@ -12,10 +12,10 @@
 
 namespace gpt {
 
-/// The README and all headers below include/, in the order of their names. Errors: std::runtime_error where there are none.
+/// The README and all headers below include/, sorted by name. Throws std::runtime_error if there is too little text.
 std::string text_of(const std::string& repository);
 
-/// The printable ones and the end of a line; everything else is a question mark.
+/// Tokens are the printable characters and the newline; other characters become a question mark.
 inline int number_of(char c) { return c == '\n' ? 95 : c >= ' ' && c <= '~' ? c - ' ' : '?' - ' '; }
 inline char character(int number) { return number == 95 ? '\n' : char(' ' + number); }
 
@@ -25,12 +25,12 @@ inline std::vector<int> numbers_of(const std::string& text) {
   return all;
 }
 
-/// Sequences, and what follows each of their characters.
+/// Sequences, and the character that follows each of theirs.
 struct batch {
   std::vector<int> tokens{}, targets{};
 };
 
-/// The sequences first, first + 1 ... of a step: the same in all for every number of ranks that shares them.
+/// The sequences first, first + 1 ... of a step. All ranks together get the same ones, whatever the number of ranks.
 inline batch batch_of(std::span<const int> text, std::size_t places, std::uint64_t seed, std::size_t step,
                       std::size_t first, std::size_t count) {
   batch b;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Several ways to share a training at once: each has communicators of its own, split off the one of all ranks.
+// Combines several kinds of parallelism: each has communicators of its own, split off the one of all ranks.
 #pragma once
 
 #include "pipeline.hpp"
@@ -19,7 +19,7 @@
 
 namespace gpt {
 
-/// Some ranks that share something, and what this one does there: calls, and bytes that it really sends.
+/// A communicator of one kind of parallelism; counts this rank's calls and the bytes that it sends.
 struct ranks {
   using communicator = kolo::communicator<kolo::counted<kolo::shm::transport>>;
   communicator comm;
@@ -28,11 +28,11 @@ struct ranks {
   communicator& call() { return ++calls, comm; }
 };
 
-/// All ranks as a grid, data x pipeline x ring x tensor, the last of which are neighbours; and those lines of it on which this rank is.
+/// All ranks as a grid, data x pipeline x ring x tensor, where the last index varies fastest; and this rank's lines of it.
 struct grid {
   ranks::communicator all;
   ranks tensor, ring, pipeline;
-  ranks replicas;  // data x ring: they have the same parameters, and learn from other tokens
+  ranks replicas;  // data x ring: ranks with the same parameters and different tokens
 
   grid(kolo::shm::transport& whole, const settings& s)
       : all{std::move(whole)},
@@ -42,13 +42,13 @@ struct grid {
         replicas{all.split(pipeline.comm.rank() * s.tensor + tensor.comm.rank(), all.rank())} {}
 
  private:
-  /// The `count` ranks that are `stride` apart.
+  /// This rank's line of `count` ranks with distance `stride`.
   ranks::communicator along(int stride, int count) {
     return all.split(all.rank() - all.rank() / stride % count * stride, all.rank());
   }
 };
 
-/// What a rank of the grid has of the model.
+/// This rank's part of the model.
 inline share<float> share_of(grid& g) {
   share<float> mine;
   share_matrices(mine, g.tensor);
@@ -59,13 +59,13 @@ inline share<float> share_of(grid& g) {
   return mine;
 }
 
-/// What rank 0 has done in a step for the replicas, of tensor, pipeline and ring; the loss, which ranks sum as well, is not counted.
+/// Calls and bytes of rank 0 per step, for replicas, tensor, pipeline and ring. The allreduce of the loss is not counted.
 struct sent {
   double calls = 0, bytes = 0;
 };
 inline constexpr std::size_t ways = 4;
 
-/// Trains as `train` does in one process. Rank 0 fills `curve` with the loss of every step, and `by_way`.
+/// Gives the results of `train` on one process, up to rounding. Rank 0 fills `by_way`, and `curve` with the loss of every step.
 template <class Comm>
 void train_together(Comm& comm, const settings& s, std::span<const int> text, outcome& out, std::span<double> curve,
                     std::span<sent> by_way) {
@@ -83,7 +83,7 @@ void train_together(Comm& comm, const settings& s, std::span<const int> text, ou
   const part of_sequence{g.ring.comm.rank(), s.ring};
   std::vector<batch> micro{std::size_t(s.micro)};
   const std::array on{&g.replicas, &g.tensor, &g.pipeline, &g.ring};
-  for (ranks* r : on) r->comm.transport().forget();  // what has been sent so far
+  for (ranks* r : on) r->comm.transport().forget();  // resets the counts
   kolo::barrier(g.all);
   const double since = digits::now(g.all);
   for (std::size_t step = 0; step < curve.size(); ++step) {
@@ -94,8 +94,8 @@ void train_together(Comm& comm, const settings& s, std::span<const int> text, ou
     double loss[1] = {pipeline_step(
         g.pipeline, m, micro, [&](std::size_t i) { optimizer.ready(i); }, [&] { optimizer.step(); })};
     g.replicas.calls += optimizer.buckets().buckets.size();
-    kolo::allreduce(g.all, loss,
-                    kolo::sum);  // every replica has a mean of each micro-batch, on all ranks of its last stage
+    // Every replica has the mean losses of its micro-batches, on all ranks of its last stage.
+    kolo::allreduce(g.all, loss, kolo::sum);
     if (g.all.rank() == 0) curve[step] = loss[0] / double(micro.size()) / (s.data * s.ring * s.tensor);
   }
   if (g.all.rank() != 0) return;

@@ -26,22 +26,22 @@
 
 namespace gpt {
 
-/// What rank 0 has to say at the end.
+/// The results on rank 0.
 struct outcome {
-  double held_out = 0;  ///< loss on text that was not learned from
+  double held_out = 0;  ///< loss on the held-out text
   double seconds = 0;   ///< of all steps
-  double hidden = 0;    ///< part of the last exchange
+  double hidden = 0;    ///< fraction of the last exchange that overlapped with computation
   std::size_t parameters = 0;
   std::size_t state_bytes = 0;  ///< of the optimizer, on this rank
   std::uint64_t digest = 0;     ///< of the bits of all parameters
   char sample[1024] = {};
 };
 
-/// Of all ways to train. Epsilon is above what rounding leaves of a gradient that should be zero: Adam makes whole steps of
-/// what is larger, and ways that round differently would part.
+/// Epsilon exceeds the rounding errors of gradients that should be zero: Adam would amplify larger values to full steps,
+/// and trainings that round differently would diverge.
 inline kolo::update::adamw rule_for(const settings& s) { return {.rate = s.rate, .epsilon = 1e-6}; }
 
-/// The two optimizers. Gradients of leaves are combined by one tree: both give the same bits.
+/// The two optimizers. Both combine the gradients of leaves by the same tree, so they give the same bits.
 template <class Comm>
 auto make_sharded(Comm& comm, std::vector<parameter<float>>& parameters, const settings& s) {
   return kolo::sharded_optimizer{comm, rule_for(s), parameters, {.bucket_bytes = s.bucket_bytes, .leaves = s.leaves}};
@@ -59,7 +59,7 @@ auto& rule_of(auto& optimizer) {
   else return optimizer.inner();
 }
 
-/// The same for the same bits, and hardly ever for others (FNV-1a).
+/// A hash of the bits of all parameters (FNV-1a).
 inline std::uint64_t digest_of(std::span<const parameter<float>> parameters) {
   std::uint64_t h = 0xcbf29ce484222325u;
   for (const auto& p : parameters)
@@ -67,22 +67,22 @@ inline std::uint64_t digest_of(std::span<const parameter<float>> parameters) {
   return h;
 }
 
-/// The rate of each of so many steps: warm for a tenth of them, then down to a tenth.
+/// The learning rate of each step: a warm-up for a tenth of the steps, then a linear decay to a tenth.
 inline auto rates(const settings& s, std::size_t steps) {
   const int warm = int(steps / 10);
   return kolo::warm_up{float(s.rate) / 10, warm,
                        kolo::polynomial_decay{float(s.rate), float(s.rate) / 10, int(steps) - warm, 1}};
 }
-/// All but the last tenth.
+/// The training text: all but the last tenth.
 inline std::span<const int> learned_of(std::span<const int> text) { return text.first(text.size() - text.size() / 10); }
 
-/// The mean loss over so many sequences of the text.
+/// The mean loss over `sequences` sequences of the text.
 inline double loss_on(model<float>& m, std::span<const int> text, std::size_t sequences) {
   const batch b = batch_of(text, std::size_t(m.dimensions().places), 7, 0, 0, sequences);
   return m.loss(b.tokens, b.targets);
 }
 
-/// Goes on from an end of a line, each character drawn by the probability that the model gives it, sharpened a little.
+/// Generates text after a newline; draws each character by the model's probabilities, with temperature 0.7.
 inline void write_sample(model<float>& m, digits::random_numbers random, std::span<char> to) {
   std::vector<int> tokens{number_of('\n')};
   const std::size_t places = std::size_t(m.dimensions().places);
@@ -102,10 +102,10 @@ inline void write_sample(model<float>& m, digits::random_numbers random, std::sp
 /// Trains on all but the last tenth of `text` with all ranks of `comm`. Rank 0 fills `out`, and `curve` with the loss of every step.
 template <class Comm, class Make>
 void train(Comm& comm, Make make, const settings& s, std::span<const int> text, outcome& out, std::span<double> curve) {
-  model<float> m{s.model, s.seed + std::uint64_t(comm.rank()),
-                 kolo::shm::allocator<float>{comm}};  // other weights on every rank,
+  // Initial weights differ between ranks until the broadcast.
+  model<float> m{s.model, s.seed + std::uint64_t(comm.rank()), kolo::shm::allocator<float>{comm}};
   auto parameters = m.parameters();
-  kolo::broadcast_parameters(comm, parameters);  // until here
+  kolo::broadcast_parameters(comm, parameters);
   auto optimizer = make(comm, parameters, s);
   const kolo::leaves leaves{s.leaves};
   const auto own = leaves.of(comm.rank(), comm.size());
@@ -136,8 +136,8 @@ void train(Comm& comm, Make make, const settings& s, std::span<const int> text, 
   write_sample(m, digits::random_numbers{s.seed}, std::span{out.sample}.first(std::size_t(s.sample)));
 }
 
-/// The same training with 1/p of everything on each rank: values, gradients and state (ZeRO-3). Learns its part of a
-/// batch in one piece, so that losses are equal up to rounding.
+/// The same training with 1/p of values, gradients and state on each rank (ZeRO-3). Each rank computes its part of a
+/// batch in one pass, so losses equal those of one process up to rounding.
 template <class Comm>
 void train_shards(Comm& comm, const settings& s, std::span<const int> text, outcome& out, std::span<double> curve) {
   model<float> m{s.model, s.seed};
@@ -172,7 +172,7 @@ void train_shards(Comm& comm, const settings& s, std::span<const int> text, outc
   }
   out.seconds = digits::now(comm) - since;
   out.state_bytes = shards.bytes();
-  out.held_out = loss_on(m, text.last(text.size() / 10), 64);  // all ranks gather for it
+  out.held_out = loss_on(m, text.last(text.size() / 10), 64);  // collective: gathers parameters
   write_sample(m, digits::random_numbers{s.seed}, std::span{out.sample}.first(std::size_t(s.sample)));
 }
 

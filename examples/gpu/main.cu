@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Data-parallel training with CUDA kernels, one process for each GPU: gradients over NCCL, numbers of the host over shared memory, in one communicator.
+// Data-parallel training with CUDA kernels, one process per GPU: device tensors over NCCL, host tensors over shared memory, in one communicator.
 #include <kolo/compose/composite.hpp>
 #include <kolo/kolo.hpp>
 
@@ -17,7 +17,7 @@ struct settings {
   float rate = 1.0f;
 };
 
-/// Over all ranks: the share of points on the right side, and whether all have the same weights.
+/// Collective: prints the fraction of points that are classified correctly, over all ranks, and whether all ranks have the same weights.
 template <class C, class Place>
 bool report(C& comm, const Place& place, typename Place::memory& errors, typename Place::memory& weights, int step) {
   double right = 0, all = 0;
@@ -29,7 +29,7 @@ bool report(C& comm, const Place& place, typename Place::memory& errors, typenam
   kolo::allreduce(comm, least, kolo::min);
   kolo::allreduce(comm, most, kolo::max);
   if (comm.rank() == 0)
-    std::printf("step %4d: %.1f %% of the points are on the right side%s\n", step, 100 * sums[0] / sums[1],
+    std::printf("step %4d: %.1f %% of the points classified correctly%s\n", step, 100 * sums[0] / sums[1],
                 least == most ? "" : ", and WEIGHTS DIFFER");
   return least == most && sums[0] > 0.95 * sums[1];
 }
@@ -51,16 +51,16 @@ int train(C& comm, const Place& place, const settings& s) {
     place.run(hidden_layer{t});
     place.run(output_layer{t});
     place.run(gradients{t});
-    exchange.run();  // on the stream, between the kernel that makes the gradient and the one that uses it
+    exchange.run();  // on the stream, between the kernel that computes the gradient and the one that uses it
     place.run(descent{t, s.rate});
     if (step % 100 == 0 || step == s.steps) has_learned = report(comm, place, errors, weights, step);
   }
   return has_learned ? 0 : 1;
 }
 
-/// Each process asks for itself, and all do the same.
+/// Trains on GPUs if all processes see enough of them, otherwise on the host.
 int train_where_possible(kolo::shm::communicator& host, const settings& s) {
-  int devices_here = kolo::cuda::devices();  // not before: a process that has asked must not fork
+  int devices_here = kolo::cuda::devices();  // not in the parent: CUDA does not work in forked children after it
   kolo::allreduce(host, std::span{&devices_here, 1}, kolo::min);
   if (devices_here >= host.local_size()) {
     kolo::cuda::set_device(host.local_rank());
@@ -68,8 +68,9 @@ int train_where_possible(kolo::shm::communicator& host, const settings& s) {
     return train(both, on_gpu{}, s);
   }
   if (host.rank() == 0)
-    std::printf("%d ranks on this host need as many GPUs, and this process sees %d: the host's tensors are taken.\n",
-                host.local_size(), devices_here);
+    std::printf(
+        "%d ranks on this host need as many GPUs, but a process sees only %d: training with tensors of the host.\n",
+        host.local_size(), devices_here);
   return train(host, on_host{}, s);
 }
 
@@ -81,8 +82,8 @@ int main(int argc, char** argv) {
   if (argc > 2) s.steps = std::atoi(argv[2]);
   if (argc > 3 || s.ranks < 1 || s.ranks > 64 || s.steps < 1) {
     std::printf(
-        "Usage: %s [RANKS [STEPS]]: a process for each GPU; where there are fewer GPUs, the same training by the "
-        "host.\n",
+        "Usage: %s [RANKS [STEPS]]     RANKS: processes, one per GPU (default: 2); with fewer GPUs trains on the "
+        "host\n",
         argv[0]);
     return 2;
   }

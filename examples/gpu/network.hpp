@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A network of one hidden layer, as what one thread does: ordinary C++, which a GPU's kernels run, or a loop of the host.
+// A network with one hidden layer, as functions of one thread: a CUDA kernel or a loop on the host calls them.
 #pragma once
 
 #include <kolo/config.hpp>
@@ -11,18 +11,18 @@
 namespace gpu {
 
 inline constexpr std::size_t inputs = 2, hidden = 32;
-/// All parameters in one tensor, so their gradient is one as well: weights (hidden, inputs), biases (hidden), weights (hidden), a bias.
+/// All parameters in one tensor, so the gradient is one tensor, too: weights (hidden, inputs), biases (hidden), weights (hidden), a bias.
 inline constexpr std::size_t first_bias = hidden * inputs, second = first_bias + hidden, last_bias = second + hidden,
                              parameters = last_bias + 1;
 
-/// Where the tensors are.
+/// Addresses of the tensors.
 struct tensors {
   const float* points;  // (samples, inputs)
   const float* labels;  // (samples): 0 or 1
   float* weights;       // (parameters)
   float* gradient;      // (parameters)
   float* activations;   // (samples, hidden)
-  float* errors;        // (samples): what comes out, minus the label
+  float* errors;        // (samples): output minus label
   std::size_t samples;
 };
 
@@ -49,7 +49,7 @@ struct output_layer {
   }
 };
 
-/// Of the cross entropy, averaged over the samples of this rank. One thread for each parameter, so nothing is added in an order that changes.
+/// Gradient of the mean cross entropy over this rank's samples. One thread per parameter, so the order of additions is fixed.
 struct gradients {
   tensors t;
   KOLO_HOST_DEVICE std::size_t items() const { return parameters; }
@@ -76,7 +76,7 @@ struct descent {
   KOLO_HOST_DEVICE void operator()(std::size_t j) const { t.weights[j] -= rate * t.gradient[j]; }
 };
 
-/// Points in a square, and whether they lie in a circle: rank r of p has every p-th.
+/// Points in a square, labelled by whether they are in a circle; rank r of p has every p-th point.
 struct dataset {
   std::vector<float> points, labels;
 
@@ -90,7 +90,7 @@ struct dataset {
   std::size_t size() const { return labels.size(); }
 
  private:
-  /// In -1 ... 1, evenly: what is behind the point of a multiple.
+  /// A low-discrepancy sequence in -1 ... 1: the fractional parts of multiples of `step`.
   static float place(std::size_t i, float step) {
     const double x = static_cast<double>(i) * static_cast<double>(step);
     return static_cast<float>(2 * (x - std::floor(x)) - 1);

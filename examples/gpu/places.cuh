@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where a training's tensors lie, and who computes there: the host, or this rank's GPU.
+// Memory and execution for a training: on the host, or on this rank's GPU.
 #pragma once
 
 #include <kolo/cuda/nccl/nccl.cuh>
@@ -10,7 +10,7 @@
 
 namespace gpu {
 
-/// This process's memory and its processor.
+/// Host memory and loops.
 class on_host {
  public:
   static constexpr const char* name = "the host";
@@ -41,7 +41,7 @@ __global__ void run_on_gpu(Work work) {
     work(i);
 }
 
-/// The GPU that is current, on a stream: nothing waits but `values`.
+/// The current GPU and a stream: only `make` and `values` wait.
 class on_gpu {
  public:
   static constexpr const char* name = "GPUs";
@@ -58,7 +58,7 @@ class on_gpu {
   }
   static float* at(memory& m) { return reinterpret_cast<float*>(m.data.get()); }
   static kolo::device_span<float> view(memory& m) { return {at(m), m.count}; }
-  /// With the communicator's deadline, where another rank is behind what is on the stream.
+  /// Waits with the communicator's deadline, since work on the stream may depend on another rank.
   template <class C>
   std::vector<float> values(C& comm, const memory& m) const {
     std::vector<float> all(m.count);

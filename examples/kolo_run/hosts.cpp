@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Open MPI and MPICH read the same file of hosts but for one word, and call their options differently.
+// Hostfiles and options of Open MPI and MPICH differ; this translates them.
 #include "hosts.hpp"
 
 #include <unistd.h>
@@ -27,7 +27,7 @@ std::string version_of(const std::string& program) {
   return text;
 }
 
-/// "name", "name:4" (MPICH's), "name slots=4" (Open MPI's), or a comment: as name:4 or as nothing.
+/// Translates a line, "name", "name:4" (MPICH) or "name slots=4" (Open MPI), to "name" or "name:4"; a comment to "".
 std::string host_of(std::string line) {
   line = line.substr(0, line.find('#'));
   const auto first = line.find_first_not_of(" \t");
@@ -56,8 +56,8 @@ int run_on_hosts(const settings& s) {
   const std::string hosts = hosts_in(s.hosts);
   if (mpiexec.empty() || hosts.empty()) {
     std::cerr << "kolo-run: "
-              << (hosts.empty() ? s.hosts + " names no host"
-                                : "--hosts needs an mpiexec, and there is none: install MPICH or Open MPI")
+              << (hosts.empty() ? s.hosts + " contains no host"
+                                : "--hosts needs mpiexec, which is not in PATH: install MPICH or Open MPI")
               << '\n';
     return hosts.empty() ? wrong_usage : cannot_start;
   }
@@ -68,7 +68,7 @@ int run_on_hosts(const settings& s) {
   if (is_open_mpi && ::geteuid() == 0) words.push_back("--allow-run-as-root");
   if (s.prefix) words.push_back(is_open_mpi ? "--tag-output" : "-prepend-rank");
   words.insert(words.end(), s.command.begin(), s.command.end());
-  std::cerr << "kolo-run: hands over to";
+  std::cerr << "kolo-run: running";
   std::vector<char*> arguments;
   for (std::string& word : words) {
     std::cerr << ' ' << word;

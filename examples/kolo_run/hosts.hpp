@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks on several hosts: hands over to the mpiexec that is here.
+// Ranks on several hosts: runs the installed mpiexec.
 #pragma once
 
 #include "settings.hpp"
 
-/// Becomes mpiexec; returns only if that fails.
+/// Replaces this process by mpiexec; returns only if that fails.
 int run_on_hosts(const settings& s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo-run: starts a program as several ranks, on this host or on those of a file.
+// kolo-run: starts a program as several ranks, on this host or on the hosts of a file.
 #include "hosts.hpp"
 #include "ranks.hpp"
 

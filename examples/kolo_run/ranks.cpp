@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One loop: a signalfd says who ended and what came from outside, pipes bring what ranks write.
+// One poll loop: a signalfd reports ends of ranks and signals to forward; pipes carry the output of ranks.
 #include "ranks.hpp"
 
 #include <fcntl.h>
@@ -27,9 +27,9 @@ using steady = std::chrono::steady_clock;
 constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 constexpr auto grace = std::chrono::seconds{5};
 
-/// What a rank writes to one of its two streams, line by line.
+/// One of the two output streams of a rank, forwarded line by line.
 struct stream {
-  int from = -1;  // the pipe; -1: it is closed
+  int from = -1;  // the pipe; -1: closed
   int to = 1;
   std::string line{};
 };
@@ -44,7 +44,7 @@ void write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(to, text.data(), text.size());
     pollfd room{to, POLLOUT, 0};
-    if (n < 0 && errno == EAGAIN) ::poll(&room, 1, -1);  // the flag belongs to the open file, which others share
+    if (n < 0 && errno == EAGAIN) ::poll(&room, 1, -1);  // another process may have set O_NONBLOCK on the shared file
     else if (n < 0 && errno != EINTR) return;
     if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
   }
@@ -53,7 +53,7 @@ void write_all(int to, std::string_view text) {
 class job {
  public:
   explicit job(const settings& s) : settings_{s}, name_{"kolo-run." + std::to_string(::getpid())} {
-    const char* const outer = std::getenv("KOLO_JOB");  // one that a rank of another job has started
+    const char* const outer = std::getenv("KOLO_JOB");  // set if a rank of another job has started this one
     if (outer != nullptr) name_ = std::string{outer} + '/' + name_;
   }
 
@@ -63,7 +63,7 @@ class job {
     for (int r = 0; r < settings_.ranks && !could_not_start_; ++r) start(r);
     if (could_not_start_) kill_all(SIGKILL);
     while (running_ > 0) wait();
-    kill_all(SIGKILL);  // whatever ranks have left in their groups; what it wrote is read, and no more
+    kill_all(SIGKILL);  // processes that ranks have left in their groups; their output so far is still read
     for (int tries = 0; tries < 64 && is_open(); ++tries) wait();
     close_all();
     return status_;
@@ -71,7 +71,7 @@ class job {
 
  private:
   void watch_signals() {
-    ::signal(SIGCHLD, SIG_DFL);  // ignored, as a parent may have left it, ranks would end unseen
+    ::signal(SIGCHLD, SIG_DFL);  // a parent may have set SIG_IGN, which would hide the ends of ranks
     sigset_t watched;
     ::sigemptyset(&watched);
     ::sigaddset(&watched, SIGCHLD);
@@ -112,7 +112,8 @@ class job {
                                       {"KOLO_LOCAL_SIZE", size},
                                       {"KOLO_JOB", name_}})
       ::setenv(name, value.c_str(), 1);
-    for (const char* const name : {"KOLO_NODE_RANK", "KOLO_NODE_COUNT"}) ::unsetenv(name);  // all are here
+    for (const char* const name : {"KOLO_NODE_RANK", "KOLO_NODE_COUNT"})
+      ::unsetenv(name);  // all ranks are on this host
     std::vector<char*> arguments;
     for (const std::string& word : settings_.command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -122,14 +123,15 @@ class job {
     ::_exit(why == ENOENT ? 127 : 126);
   }
 
-  /// A rank is in the background, and would be stopped for ever when it reads what is typed.
+  /// A rank is a background process: reading from a terminal would stop it by SIGTTIN.
   static void read_no_terminal() {
     if (::isatty(0) == 0) return;
     if (const int nothing = ::open("/dev/null", O_RDONLY); nothing >= 0) ::dup2(nothing, 0), ::close(nothing);
   }
 
   void give_up(int r) {
-    std::fprintf(stderr, "kolo-run: rank %d of %d was not started: %s\n", r, settings_.ranks, std::strerror(errno));
+    std::fprintf(stderr, "kolo-run: rank %d of %d could not be started: %s\n", r, settings_.ranks,
+                 std::strerror(errno));
     could_not_start_ = true;
     status_ = cannot_start;
   }
@@ -141,7 +143,7 @@ class job {
     return false;
   }
 
-  /// Until something has happened, and does what is to be done about it.
+  /// Waits for an event, and handles it.
   void wait() {
     std::vector<pollfd> handles{{signals_, POLLIN, 0}};
     std::vector<std::pair<int, stream*>> which{{-1, nullptr}};
@@ -151,7 +153,8 @@ class job {
           handles.push_back({s.from, POLLIN, 0});
           which.emplace_back(static_cast<int>(r), &s);
         }
-    const bool may_end = running_ == 0;  // who holds a pipe now is no rank: what is there is read, and no more
+    const bool may_end =
+        running_ == 0;  // pipes are held by processes that are no ranks: reads what is there, does not wait
     const int timeout = may_end ? 0 : is_ending_ ? milliseconds_left() : -1;
     const int ready = ::poll(handles.data(), handles.size(), timeout);
     for (std::size_t i = 1; ready > 0 && i < handles.size(); ++i)
@@ -170,7 +173,7 @@ class job {
     signalfd_siginfo info;
     while (::read(signals_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
       if (const int n = static_cast<int>(info.ssi_signo); n != SIGCHLD) kill_all(n);
-    // None is reaped: its number is nobody else's until the last signal to its group.
+    // Ranks are not reaped, so that their process ids are not reused before the last signal to their groups.
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       siginfo_t how{};
       if (ranks_[r].pid <= 0 || ranks_[r].ended) continue;
@@ -190,13 +193,13 @@ class job {
     if (status_ != 0) return;
     status_ = result;
     if (!settings_.kill_on_failure || running_ == 0) return;
-    std::fprintf(stderr, "kolo-run: the others are ended, because of --kill-on-failure\n");
+    std::fprintf(stderr, "kolo-run: terminating the other ranks (--kill-on-failure)\n");
     is_ending_ = true;
     deadline_ = steady::now() + grace;
     kill_all(SIGTERM);
   }
 
-  /// To every rank's process group, of one that has ended as well: what it has started may still be there.
+  /// Sends the signal to every rank's process group; SIGKILL also to those of ended ranks, whose children may still run.
   void kill_all(int signal) {
     for (const rank_process& rank : ranks_)
       if (rank.pid > 0 && (!rank.ended || signal == SIGKILL)) ::kill(-rank.pid, signal);
@@ -212,7 +215,7 @@ class job {
       else return close(r, s);
       if (s.line.size() > 1 << 20) break;
     }
-    if (s.line.size() > 1 << 20 && s.line.find('\n') == s.line.npos) s.line += '\n';  // the longest line
+    if (s.line.size() > 1 << 20 && s.line.find('\n') == s.line.npos) s.line += '\n';  // splits longer lines
     write_lines(r, s, s.line.rfind('\n') + 1);
   }
   void write_lines(int r, stream& s, std::size_t end) {

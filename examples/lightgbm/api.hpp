@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What this example calls of LightGBM's C interface, from the library of Python's wheel, which comes without a header.
+// The functions of LightGBM's C interface that this example calls, loaded from the library of the Python wheel, which has no header.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ namespace lightgbm {
 
 using handle = void*;
 
-/// The library, once it is loaded; each call throws what LightGBM says of its failure.
+/// The loaded library; a call that fails throws with LGBM_GetLastError().
 class api {
  public:
   explicit api(const char* path) : library_{::dlopen(path, RTLD_NOW | RTLD_LOCAL)} {
@@ -29,7 +29,7 @@ class api {
  private:
   void* symbol(const char* name) const {
     if (void* const found = ::dlsym(library_, name)) return found;
-    throw std::runtime_error{std::string{"the library has no "} + name};
+    throw std::runtime_error{std::string{"the library has no function "} + name};
   }
 
   void* library_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// LightGBM trains over its own sockets, and by kolo over shared memory, over MPI, and over TCP by a transport of one's own: the same model? In what time?
-// Then a rank dies.
+// Trains LightGBM over its own sockets, and with kolo over shared memory, MPI and the TCP transport of examples/own_transport; compares models and times.
+// Then kills a rank.
 #include "../own_transport/tcp.hpp"
 #include "training.hpp"
 
@@ -15,14 +15,14 @@ namespace {
 
 using lightgbm::now, lightgbm::outcome, lightgbm::settings;
 
-/// A network: starts so many processes that train by it, of which the rank `dies` is killed; -1: none. What they found is in *now. False where one ended badly.
+/// A network. run() starts `ranks` processes that train over it, and kills rank `dies` (-1: none). Results are in *now. False if a process failed.
 struct way {
   std::string name;
   std::function<bool(int ranks, const settings& s, int dies)> run;
   bool is_kolo = true;
 };
 
-/// Ports of this host that nobody has at the moment, as LightGBM wants them: a machine a line.
+/// n free TCP ports of this host.
 std::vector<std::string> free_ports(int n) {
   std::vector<tcp::socket> all;
   std::vector<std::string> ports;
@@ -69,10 +69,10 @@ bool over_tcp(int ranks, const settings& s, int dies) {
          }) == 0;
 }
 
-/// NAME MPIEXEC PROGRAM, as the flag --mpi has them; MPIEXEC with what lets ranks live on when one dies.
+/// how: NAME MPIEXEC PROGRAM, as for the flag --mpi; MPIEXEC includes the options that keep the other ranks running when one dies.
 way over_mpi(const std::vector<std::string>& how, const std::string& outcome_file) {
   return {"kolo, " + how[0], [how, outcome_file](int ranks, const settings& s, int dies) {
-            // The shell around each rank hides its death from the launcher, which would end the others.
+            // The shell around each rank hides its death from the launcher, which would kill the others.
             const std::string shell = R"(sh -c 'trap "" USR1; "$0" "$@" 2> /dev/null || true')";
             std::string line = how[1] + " -n " + std::to_string(ranks) + ' ' + shell + ' ' + how[2];
             line += ' ' + outcome_file + ' ' + s.wheel;
@@ -86,14 +86,14 @@ double median(std::vector<double> all) {
   return all[all.size() / 2];
 }
 
-/// What the trainings by one way took, in seconds.
+/// The times of the trainings over one network, in seconds.
 struct measured {
   std::vector<double> whole{}, part{}, reducer{};
   long calls = 0;
   std::uint64_t model = 0;
 };
 
-/// A line of the table for each way, which take turns. False where a model differs from the first one's, or a training fails.
+/// Trains over all networks in turns; prints one line for each. False if a model differs from the first one, or a training fails.
 bool compare(const std::vector<way>& ways, int ranks, const settings& s, int repeats) {
   std::vector<measured> all(ways.size());
   std::uint64_t model = 0;
@@ -121,25 +121,25 @@ bool compare(const std::vector<way>& ways, int ranks, const settings& s, int rep
       std::printf(" %8.2f %12.3f %10.3f %8ld", median(all[0].whole) / whole, median(m.part), median(m.reducer),
                   m.calls);
     std::printf("   %016llx%s\n", static_cast<unsigned long long>(m.model != 0 ? m.model : model),
-                m.model != 0 ? "  NOT the same model" : "");
+                m.model != 0 ? "  NOT the same model as in the first line" : "");
   }
   std::fflush(stdout);
   return same;
 }
 
-/// The others' sentences name the rank that is killed, within a second.
+/// Kills rank 1 in the middle of the training. True if all other ranks get an error that names it within a second.
 bool survive(const way& how, int ranks, const settings& s) {
-  std::printf("\nrank 1 of %d is killed in the middle, %s:\n", ranks, how.name.c_str());
+  std::printf("\n%s, %d ranks: rank 1 is killed in the middle of the training\n", how.name.c_str(), ranks);
   std::fflush(stdout);
   *now = {};
   how.run(ranks, s, 1);
   bool all = now->killed != 0;
   for (int r = 0; r < ranks; ++r) {
     if (r == 1) continue;
-    std::printf("  rank %d ends after %.3f s with: %s\n", r, now->noticed[r], now->error[r]);
+    std::printf("  rank %d fails after %.3f s: %s\n", r, now->noticed[r], now->error[r]);
     all = all && std::strstr(now->error[r], "rank 1") != nullptr && now->noticed[r] < 1;
   }
-  if (!all) std::printf("  NOT named within a second\n");
+  if (!all) std::printf("  NOT all ranks name rank 1 within a second\n");
   std::fflush(stdout);
   return all;
 }
@@ -147,33 +147,36 @@ bool survive(const way& how, int ranks, const settings& s) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"LightGBM over its own sockets and over kolo"};
+  CLI::App app{"Trains LightGBM over its own sockets and over kolo; compares models and times; then kills a rank."};
   settings s;
   std::vector<int> counts{1, 2, 4};
   std::vector<std::vector<std::string>> mpis;
   int repeats = 1;
-  app.add_option("library", s.wheel, "the shared object of LightGBM's wheel")->required()->check(CLI::ExistingFile);
-  app.add_option("features", s.features, "columns of the table")->check(CLI::Range(3, 100000))->capture_default_str();
-  app.add_option("rounds", s.rounds, "trees")->check(CLI::Range(2, 100000))->capture_default_str();
-  app.add_option("rows", s.rows, "of all ranks")->check(CLI::Range(1000, 100000000))->capture_default_str();
-  app.add_option("--ranks", counts, "how many processes train")->check(CLI::Range(1, lightgbm::most_ranks));
-  app.add_option("--repeats", repeats, "trainings by each way, in turns; the table has medians")
+  app.add_option("library", s.wheel, "lib_lightgbm.so of LightGBM's wheel")->required()->check(CLI::ExistingFile);
+  app.add_option("features", s.features, "Number of features")->check(CLI::Range(3, 100000))->capture_default_str();
+  app.add_option("rounds", s.rounds, "Boosting rounds (trees)")->check(CLI::Range(2, 100000))->capture_default_str();
+  app.add_option("rows", s.rows, "Rows of the training data, over all ranks")
+      ->check(CLI::Range(1000, 100000000))
+      ->capture_default_str();
+  app.add_option("--ranks", counts, "Numbers of processes, one comparison each")
+      ->check(CLI::Range(1, lightgbm::most_ranks));
+  app.add_option("--repeats", repeats, "Trainings over each network, in turns; the table shows medians")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--mpi", mpis, "NAME MPIEXEC PROGRAM: over this MPI, too")->type_size(3);
+  app.add_option("--mpi", mpis, "NAME MPIEXEC PROGRAM: also train over this MPI; may be repeated")->type_size(3);
   CLI11_PARSE(app, argc, argv);
 
   const int file = ::memfd_create("outcome", 0);
   if (file < 0 || ::ftruncate(file, sizeof(outcome)) != 0) return std::perror("memfd_create"), 2;
   now = lightgbm::shared(file);
   std::vector<way> ways{
-      {"its own sockets", over_sockets, false}, {"kolo, memory", over_memory}, {"kolo, TCP", over_tcp}};
+      {"LightGBM sockets", over_sockets, false}, {"kolo, memory", over_memory}, {"kolo, TCP", over_tcp}};
   const auto path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file);
   for (const auto& mpi : mpis) ways.push_back(over_mpi(mpi, path));
 
-  std::printf("%d rows, %d features, %d rounds; seconds of rank 0, medians of %d\n", s.rows, s.features, s.rounds,
+  std::printf("%d rows, %d features, %d rounds; seconds on rank 0, medians of %d\n", s.rows, s.features, s.rounds,
               repeats);
-  std::printf("%5s  %-16s %8s %8s %12s %10s %8s   %s\n", "ranks", "over", "whole", "faster", "kolo's part", "reducer",
-              "calls", "model");
+  std::printf("%5s  %-16s %8s %8s %12s %10s %8s   %s\n", "ranks", "network", "training", "speed-up", "kolo's part",
+              "reducer", "calls", "model's hash");
   bool good = true;
   for (const int ranks : counts)
     good = compare(ranks == 1 ? std::vector{way{"(alone)", over_sockets, false}} : ways, ranks, s, repeats) && good;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank that mpiexec started: LightGBM trains over MPI. The program lightgbm has it started.
-// Usage: lightgbm_mpi OUTCOME LIBRARY FEATURES ROUNDS ROWS DIES     OUTCOME: the file where ranks leave what they found
+// One rank of LightGBM's training over MPI; the program lightgbm runs mpiexec with it.
+// Usage: lightgbm_mpi OUTCOME LIBRARY FEATURES ROUNDS ROWS DIES     OUTCOME: file for the results; DIES: rank that is killed, or -1
 #include "training.hpp"
 
 #include <kolo/mpi/mpi.hpp>
@@ -14,6 +14,6 @@ int main(int argc, char** argv) {
   const kolo::mpi::environment env{argc, argv};
   kolo::mpi::communicator comm{MPI_COMM_WORLD};
   const int status = lightgbm::outcome_of(comm.rank(), [&] { lightgbm::train_over(comm, s, std::atoi(argv[6])); });
-  if (status != 0) ::_exit(status);  // MPI_Finalize would wait for the dead
+  if (status != 0) ::_exit(status);  // MPI_Finalize would wait for the dead rank
   return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One rank of a training of LightGBM's over a communicator of kolo's, or over LightGBM's own sockets; what it took, and what came of it.
+// One rank of LightGBM's training over a kolo communicator, or over LightGBM's own sockets; its times and results.
 #pragma once
 
 #include "api.hpp"
@@ -30,33 +30,33 @@ inline double seconds_since(clock::time_point begun) {
 }
 
 struct settings {
-  std::string wheel;  ///< path of the shared object in it
+  std::string wheel;  ///< path of the wheel's shared object
   int features = 50, rounds = 40, rows = 20000;
 };
 
-/// Seconds of one rank; in_collectives: with the reducer.
+/// Seconds on one rank; in_collectives includes in_reducer.
 struct times {
   double whole, in_collectives, in_reducer;
   long calls;
 };
 
-/// What the ranks of one training have found; in memory that they and the program that starts them have in common.
+/// The results of one training, in memory shared by the ranks and the program that starts them.
 struct outcome {
   times rank_0;
   std::uint64_t model[most_ranks];
   char error[most_ranks][400];
   double noticed[most_ranks];  ///< seconds from the death of a rank to the error
-  std::int64_t killed;         ///< when that was, by a clock that processes of one host have in common; 0: not at all
+  std::int64_t killed;         ///< time of the death, by a clock common to all processes of the host; 0: none
 };
 
-/// The memory that a file's descriptor, or its path, stands for.
+/// Maps the shared memory behind a descriptor.
 inline outcome* shared(int file) {
   void* const at = ::mmap(nullptr, sizeof(outcome), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (at == MAP_FAILED) throw std::runtime_error{"no memory in common"};
+  if (at == MAP_FAILED) throw std::runtime_error{"mmap of the results failed"};
   return static_cast<outcome*>(at);
 }
 
-// LightGBM's functions take nothing of the user's: these stand between it and the adapter, and look at the clock.
+// LightGBM passes no user data to its callbacks, so these are globals. The functions below call the adapter and measure the time.
 inline outcome* now = nullptr;
 inline times mine{};
 using network_reducer = void (*)(const char*, char*, int, std::int32_t);
@@ -94,7 +94,7 @@ void timed_allgather(char* in, std::int32_t n, const std::int32_t* firsts, const
   });
 }
 
-/// Every rank has its rows of one table: a sum of a few features, and a product.
+/// This rank's rows of the data; labels: a sum of a feature, a product of two, and noise.
 struct table {
   std::vector<float> values, labels;
 
@@ -118,7 +118,7 @@ inline std::uint64_t hash(const std::string& text) {
   return h;
 }
 
-/// On one rank, after `connect`: which is where LightGBM gets its network. `dies`: the rank that is killed in the middle; -1: none.
+/// Trains on one rank. `connect` initialises LightGBM's network. `dies`: the rank that is killed in the middle; -1: none.
 template <class Connect>
 void train(const settings& s, int rank, int ranks, int dies, Connect connect) {
   const api call{s.wheel.c_str()};
@@ -159,11 +159,11 @@ void train_over(Comm& comm, const settings& s, int dies) {
   train(s, comm.rank(), comm.size(), dies, [&](const api& call) {
     call("LGBM_NetworkInitWithFunctions", comm.size(), comm.rank(),
          reinterpret_cast<void*>(&timed_reduce_scatter<Comm>), reinterpret_cast<void*>(&timed_allgather<Comm>));
-    kolo::barrier(comm);  // as LightGBM's sockets have met before the clock starts
+    kolo::barrier(comm);  // LightGBM's sockets, too, are connected before the clock starts
   });
 }
 
-/// f(), a rank's part of a training, whose error is kept for the program that compares. The rank's exit status.
+/// Calls f(), a rank's part of a training; stores its error in *now. Returns the rank's exit status.
 template <class F>
 int outcome_of(int rank, F f) {
   try {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An algorithm of one's own: a ring that turns both ways at once, with half of the vector each, so that no link rests.
+// An algorithm of your own: a bidirectional ring; each direction carries half of the vector, so that all links are used.
 #pragma once
 #include <kolo/schedule/verify.hpp>
 
 struct both_ways {  // pure: rank, size, round -> transfers
   static constexpr auto collective = kolo::kind::allreduce;
-  static constexpr bool supports(int p) { return p > 2; }  // of two ranks both neighbours are the same
+  static constexpr bool supports(int p) { return p > 2; }  // with two ranks both neighbours are the same
   static constexpr int blocks(int p) { return 2 * p; }     // 0, 2, 4, ... go to the right, 1, 3, 5, ... to the left
   static constexpr int rounds(int p) { return 2 * (p - 1); }
   static constexpr kolo::step at(int r, int p, int k) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one gets for the twenty lines of both_ways.hpp: a proof, a picture, the time on 4,096 ranks, and an allreduce that runs.
+// Uses the twenty lines of both_ways.hpp: proves the algorithm, draws it, simulates it on 4,096 ranks, and runs it.
 #include "both_ways.hpp"
 
 #include <kolo/kolo.hpp>
@@ -15,20 +15,20 @@
 namespace {
 
 void expect(bool holds, const char* sentence) {
-  if (!holds) throw std::runtime_error(std::string{"this does not hold: "} + sentence);
+  if (!holds) throw std::runtime_error(std::string{"check failed: "} + sentence);
 }
 
 void prove() {
   const kolo::verdict verdict = kolo::verify(both_ways{}, 257);
   expect(verdict, "both_ways is an allreduce of 257 ranks");
-  std::printf("proven: %s\n", verdict.message().c_str());
+  std::printf("%s\n", verdict.message().c_str());
 }
 
-/// Into a file only if one is named.
+/// Writes the picture to `file`, if not null.
 void draw(const char* file) {
   const auto picture = kolo::draw(both_ways{}, 5, "both_ways");
   expect(picture.find("proven") != std::string::npos, "the picture says that it is proven");
-  if (!file) return void(std::printf("drawn: %zu bytes of SVG; name a file to see them\n", picture.size()));
+  if (!file) return void(std::printf("drawn: %zu bytes of SVG; pass a file name to save it\n", picture.size()));
   std::ofstream out{file};
   out << picture;
   out.close();
@@ -36,7 +36,7 @@ void draw(const char* file) {
   std::printf("drawn: %s\n", file);
 }
 
-/// The same function against a clock, and counted: as many bytes as a ring, half of them to each neighbour.
+/// Simulates the same functions; their cost: the bytes of a ring, half of them to each neighbour.
 void simulate() {
   const std::size_t bytes = 100 << 20;
   const int ranks = 4096;
@@ -54,15 +54,15 @@ int run() {
   return kolo::shm::launch(4, [](auto& comm) {
     std::vector<float> x(100'000, float(comm.rank()));
     kolo::allreduce(comm, x, kolo::sum, both_ways{});
-    for (const float value : x) expect(value == 0 + 1 + 2 + 3, "four ranks gave 0 + 1 + 2 + 3");
-    if (comm.rank() == 0) std::printf("run: four processes added 100,000 numbers each\n");
+    for (const float value : x) expect(value == 0 + 1 + 2 + 3, "the sum over four ranks is 0 + 1 + 2 + 3");
+    if (comm.rank() == 0) std::printf("run: allreduce of 100,000 floats on four processes\n");
   });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // so that nothing is printed twice by the processes that are started
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // forked processes must not inherit buffered output
   prove();
   draw(argc > 1 ? argv[1] : nullptr);
   simulate();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks that share no memory tell each other of a failure, and agree upon the first one; and who is still there.
+// Ranks without shared memory notify each other of a failure, agree on the first one, and detect ranks that are gone.
 #pragma once
 
 #include "rendezvous.hpp"
@@ -12,9 +12,9 @@
 
 namespace tcp {
 
-/// Over a connection to each other rank on which nothing else is said. A rank that fails claims that it was the first,
-/// to everybody; the lowest rank that is still there decides which claim that was, and tells everybody. Where that rank
-/// says nothing for a moment (it computes), the others go by the claim of the lowest rank that they have heard.
+/// Uses a control connection to each other rank. A rank that fails sends its failure to all as a proposal. The judge, the
+/// lowest rank whose connection has not ended, decides for one proposal and sends the decision to all. If no decision
+/// comes within `moment` (the judge computes), a rank decides for the proposal of the lowest rank that it has received.
 class failure_channel {
  public:
   static constexpr std::chrono::milliseconds moment{500};
@@ -35,7 +35,7 @@ class failure_channel {
     decide();
     return *first_;
   }
-  /// The first failure, if anybody has said that there is one.
+  /// The first failure, if this rank or another one has sent one.
   const failure* poll() {
     receive_all();
     if (!first_ && proposal_) decide();
@@ -43,15 +43,15 @@ class failure_channel {
   }
 
   bool is_silent(int r) const { return !to(r).is_there; }  ///< its connection has ended
-  bool has_left(int r) const { return to(r).has_left; }    ///< and it had said so
+  bool has_left(int r) const { return to(r).has_left; }    ///< it had sent goodbye before
   const std::vector<pollfd>& watched() const { return watched_; }
 
-  /// `failing`: by a failure, if that is one which the others have not heard of. Waits for nobody.
+  /// Sends goodbye, and before it `failing`, if not null and no failure is known yet. Does not block.
   void leave(const failure* failing) {
     receive_all();
     if (!first_ && failing) send_all(judge() == rank_ ? word::decision : word::proposal, *failing);
     send_all(word::goodbye, {});
-    receive_all();  // what is unread when a connection is closed would take with it what its peer has not read
+    receive_all();  // closing a socket with unread data would reset the connection, and the peer would lose data
   }
 
  private:
@@ -63,7 +63,7 @@ class failure_channel {
   struct peer {
     socket line{};
     statement received{};
-    std::size_t bytes = 0;  ///< of the statement that it is saying
+    std::size_t bytes = 0;  ///< received so far of its current statement
     bool is_there = true, has_left = false;
   };
 
@@ -115,7 +115,7 @@ class failure_channel {
   std::vector<peer> peers_{};
   std::vector<pollfd> watched_{};
   std::optional<failure> first_{};
-  std::optional<std::pair<int, failure>> proposal_{};  ///< of the lowest rank that was heard
+  std::optional<std::pair<int, failure>> proposal_{};  ///< that of the lowest rank received so far
 };
 
 }  // namespace tcp

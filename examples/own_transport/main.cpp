@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one gets for the transport of tcp.hpp: every collective, and the training of examples/digits, over a network.
-// With KOLO_TCP_ADDRESS=host:port KOLO_RANK=r KOLO_SIZE=n it is one rank; without, it starts --ranks of them here.
+// Collectives, and the training of examples/digits, over the transport of tcp.hpp.
+// With KOLO_TCP_ADDRESS=host:port KOLO_RANK=r KOLO_SIZE=n the process is one rank; otherwise it starts --ranks ranks on this host.
 #include "../digits/joined.hpp"
 #include "tcp.hpp"
 
@@ -20,7 +20,7 @@
 
 namespace {
 
-/// Microseconds of the slowest rank: the median of seven calls.
+/// Microseconds on the slowest rank: the median of seven calls.
 template <class Call>
 double microseconds(tcp::communicator& comm, Call call) {
   std::vector<double> all;
@@ -36,7 +36,7 @@ double microseconds(tcp::communicator& comm, Call call) {
 }
 
 void expect(bool holds, const char* sentence) {
-  if (!holds) throw std::runtime_error(std::string{"this does not hold: "} + sentence);
+  if (!holds) throw std::runtime_error(std::string{"check failed: "} + sentence);
 }
 
 void exchange(tcp::communicator& comm) {
@@ -45,7 +45,7 @@ void exchange(tcp::communicator& comm) {
   kolo::on_root(comm, [&] {
     const auto s = [](int n) { return n == 1 ? "" : "s"; };
     const int nodes = comm.node_count();
-    std::printf("%d rank%s over TCP, on %d node%s; microseconds:\n", ranks, s(ranks), nodes, s(nodes));
+    std::printf("%d rank%s over TCP on %d node%s; microseconds per call:\n", ranks, s(ranks), nodes, s(nodes));
     std::printf("%10s %10s %10s %10s\n", "Bytes", "allreduce", "broadcast", "alltoall");
   });
   for (std::size_t bytes = 64; bytes <= 16 << 20; bytes *= 8) {
@@ -53,34 +53,33 @@ void exchange(tcp::communicator& comm) {
     std::vector<int> in(n, rank), out(n);
     const double sum = microseconds(comm, [&] { kolo::allreduce(comm, in, out, kolo::sum); });
     const auto all_are = [&](int value) { return std::count(out.begin(), out.end(), value) == std::ptrdiff_t(n); };
-    expect(all_are(ranks * (ranks - 1) / 2), "an allreduce adds what the ranks have");
+    expect(all_are(ranks * (ranks - 1) / 2), "allreduce gives the sum of all ranks' values");
     out = in;
     const double copy = microseconds(comm, [&] { kolo::broadcast(comm, out, ranks - 1); });
-    expect(all_are(ranks - 1), "a broadcast brings what the root has");
+    expect(all_are(ranks - 1), "broadcast gives the root's values");
     const double swap = microseconds(comm, [&] { kolo::alltoall(comm, in, out); });
-    for (std::size_t i = 0; i < n; ++i) expect(out[i] == int(i / (n / p)), "an alltoall brings a part from every rank");
+    for (std::size_t i = 0; i < n; ++i) expect(out[i] == int(i / (n / p)), "alltoall gives a part from every rank");
     kolo::on_root(comm, [&] { std::printf("%10zu %10.0f %10.0f %10.0f\n", n * sizeof(int), sum, copy, swap); });
   }
   kolo::on_root(comm, [] { std::printf("\n"); });
 }
 
-/// Rank 0 has sent it all, and leaves at once: it arrives nevertheless.
-void say_farewell(tcp::communicator& comm) {
+/// Rank 0 leaves as soon as it has sent a broadcast; the data must still arrive.
+void check_early_leave(tcp::communicator& comm) {
   std::vector<int> x(1 << 20, comm.rank() == 0 ? 7 : 0);
   kolo::broadcast(comm, x, 0, kolo::one_shot{});
-  expect(std::count(x.begin(), x.end(), 7) == std::ptrdiff_t(x.size()),
-         "what a rank has sent before it leaves arrives");
+  expect(std::count(x.begin(), x.end(), 7) == std::ptrdiff_t(x.size()), "data that a rank sent before it left arrives");
 }
 
-int live(tcp::communicator comm, const digits::settings& s) {
+int run_rank(tcp::communicator comm, const digits::settings& s) {
   exchange(comm);
   const int status = digits::train_joined(comm, s);
-  say_farewell(comm);
+  check_early_leave(comm);
   return status;
 }
 
 template <class F>
-int saying_what_is_wrong(F f) {
+int with_errors_printed(F f) {
   try {
     return f();
   } catch (const std::exception& e) {
@@ -90,7 +89,7 @@ int saying_what_is_wrong(F f) {
   }
 }
 
-/// So many processes, which meet at a port of this host that is free.
+/// Starts `ranks` processes that connect through a free port of this host.
 int start(int ranks, const digits::settings& s) {
   tcp::socket listener = tcp::listen_at("127.0.0.1:0");
   const auto address = tcp::text(tcp::endpoint_of(listener));
@@ -100,14 +99,14 @@ int start(int ranks, const digits::settings& s) {
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const int status = saying_what_is_wrong([&] {
+      const int status = with_errors_printed([&] {
         tcp::socket its = rank == 0 ? std::move(listener) : tcp::socket{};
-        return live(tcp::communicator{address, rank, ranks, tcp::options{}, std::move(its)}, s);
+        return run_rank(tcp::communicator{address, rank, ranks, tcp::options{}, std::move(its)}, s);
       });
       std::fflush(stdout);
       ::_exit(status);
     }
-    if (child < 0) throw std::runtime_error("a rank was not started");
+    if (child < 0) throw std::runtime_error("a rank could not be started");
     all.push_back(child);
   }
   int worst = 0;
@@ -123,8 +122,8 @@ int start(int ranks, const digits::settings& s) {
 
 int main(int argc, char** argv) {
   const auto settings = digits::parse(argc, argv);
-  return saying_what_is_wrong([&] {
-    if (std::getenv("KOLO_TCP_ADDRESS")) return live(tcp::world(), settings);
+  return with_errors_printed([&] {
+    if (std::getenv("KOLO_TCP_ADDRESS")) return run_rank(tcp::world(), settings);
     int status = 0;
     for (const int ranks : settings.ranks) status = std::max(status, start(ranks, settings));
     return status;

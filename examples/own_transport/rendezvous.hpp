@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How ranks on any hosts find each other: all go to rank 0, hear where the others are, and connect to them.
+// The rendezvous of ranks on any hosts: all connect to rank 0, receive the addresses of the others, and connect to them.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -28,7 +28,7 @@ namespace tcp {
 using clock = kolo::backoff::clock;
 using kolo::errc, kolo::error, kolo::failure;
 
-// Sockets: none of them blocks, and no program that a rank starts inherits one.
+// Sockets: non-blocking and close-on-exec.
 
 class socket {
  public:
@@ -50,12 +50,12 @@ inline void set(const socket& s, int level, int name, int value) {
   ::setsockopt(s.get(), level, name, &value, sizeof value);
 }
 
-/// "host:port" in digits, or "[host]:port".
+/// Numeric "host:port" or "[host]:port".
 using endpoint = kolo::fixed_text<64>;
 inline std::string text(const endpoint& p) { return std::string{std::string_view{p}}; }
 inline std::string host_of(const std::string& where) { return where.substr(0, where.rfind(':')); }
 
-/// Of this end of a connection, or of the other one.
+/// The address of this end of a connection or, with getpeername, of the other one.
 inline endpoint endpoint_of(const socket& s, decltype(::getsockname)* end = ::getsockname) {
   sockaddr_storage address{};
   socklen_t bytes = sizeof address;
@@ -66,7 +66,7 @@ inline endpoint endpoint_of(const socket& s, decltype(::getsockname)* end = ::ge
   return address.ss_family == AF_INET6 ? '[' + std::string{host} + "]:" + port : std::string{host} + ':' + port;
 }
 
-/// The first socket for that place, by IPv4 or IPv6, on which begin(socket, address) succeeds; or none.
+/// The first socket, of IPv4 or IPv6, for which begin(socket, address of `where`) succeeds; or an empty one.
 template <class Begin>
 socket socket_at(const std::string& where, Begin begin) {
   std::string host = host_of(where);
@@ -86,7 +86,7 @@ socket socket_at(const std::string& where, Begin begin) {
   return socket{};
 }
 
-/// At a free port where that is 0; `place_of` says which.
+/// Port 0: a free port, which endpoint_of() returns.
 inline socket listen_at(const std::string& where) {
   socket s = socket_at(where, [](const socket& made, const addrinfo& a) {
     set(made, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -99,32 +99,31 @@ inline std::string within(std::chrono::nanoseconds t) {
   return " within " + std::to_string(std::chrono::duration<double>(t).count()) + " s";
 }
 
-// How ranks find each other.
+// Rendezvous.
 
-/// What a rank says first on each connection.
+/// The first message on each connection.
 struct hello {
   char magic[8] = {'k', 'o', 'l', 'o', ' ', 't', 'c', 'p'};
   std::uint64_t job = 0, version = 1, failure_bytes = sizeof(failure), piece_bytes = 0;
   std::int64_t timeout = 0;
   std::int32_t size = 1, rank = 0, is_control = 0, reserved = 0;
-  endpoint at{};  ///< where it listens
+  endpoint at{};  ///< its listening address
 
   bool is_of(const hello& mine) const { return std::memcmp(magic, mine.magic, sizeof magic) == 0 && job == mine.job; }
   bool agrees_with(const hello& mine) const { return std::memcmp(this, &mine, offsetof(hello, rank)) == 0; }
 };
 
-/// Two connections to another rank: news travel on their own, where no message lies before them.
+/// Two connections to another rank: control messages do not queue behind data.
 struct link {
   socket data, control;
 };
 
-/// Makes the links of one rank to all others: it connects to the lower ones, and the higher ones connect to it.
-/// Strangers may come, and say nothing or nonsense: they are let go, and hold nobody up. `watch` is called now and
-/// then, and may throw.
+/// Makes the links of one rank to all others: it connects to lower ranks, and higher ranks connect to it. Connections
+/// that send nothing or no valid hello are dropped, and delay nobody. `watch` is called periodically, and may throw.
 class rendezvous {
  public:
   std::vector<link> links;
-  std::vector<endpoint> endpoints;  ///< where each rank listens
+  std::vector<endpoint> endpoints;  ///< the listening address of each rank
 
   rendezvous(const hello& mine, std::chrono::nanoseconds timeout, std::function<void()> watch)
       : links(static_cast<std::size_t>(mine.size)),
@@ -133,7 +132,7 @@ class rendezvous {
         timeout_{timeout},
         watch_{std::move(watch)} {}
 
-  /// Rank 0: all come to its door, and hear where the others are, or what is wrong.
+  /// Rank 0: accepts all others, and sends them all addresses, or an error.
   void host(socket listener) {
     open(std::move(listener));
     answered a{mine_, {}};
@@ -143,7 +142,7 @@ class rendezvous {
     } catch (const error& e) {
       a.fault = e.cause();
     }
-    if (const link& one = links[1]; one.data) {  // the door may be at all addresses of this host
+    if (const link& one = links[1]; one.data) {  // the listener may be bound to all addresses of this host
       const auto port = text(mine_.at).substr(host_of(text(mine_.at)).size());
       endpoints[0] = host_of(text(endpoint_of(one.data))) + port;
     }
@@ -151,9 +150,9 @@ class rendezvous {
       send_to(l.data, &a, sizeof a), send_to(l.data, endpoints.data(), endpoints.size() * sizeof(endpoint));
     if (a.fault.code != errc{}) throw error{a.fault};
   }
-  /// The others, who may come before rank 0 does.
+  /// The other ranks; they may start before rank 0.
   void join(const std::string& where) {
-    const auto until = deadline_ + std::chrono::seconds{1};  // rank 0 knows more: it may say who did not come
+    const auto until = deadline_ + std::chrono::seconds{1};  // time for rank 0's error, which names the missing rank
     for (answered a;; ::poll(nullptr, 0, 10)) {
       if (reach(0, where) && receive_all(links[0].data, &a, sizeof a, until) && a.who.is_of(mine_)) {
         a.fault.rank = mine_.rank;
@@ -164,7 +163,7 @@ class rendezvous {
     }
     meet(1);
   }
-  /// Ranks that know where each of them listens; the lower ones from `first` on.
+  /// All addresses are known: connects to the lower ranks from `first` on, and accepts the higher ones.
   void meet(int first) {
     for (int r = first; r < mine_.rank; ++r) {
       const auto where = text(endpoint_of_rank(r));
@@ -188,7 +187,8 @@ class rendezvous {
     std::size_t received = 0;
   };
 
-  static constexpr std::chrono::nanoseconds longest = std::chrono::hours{9999};  // that can be added to a time
+  static constexpr std::chrono::nanoseconds longest =
+      std::chrono::hours{9999};  // can be added to a time without overflow
 
   link& to(int rank) { return links[static_cast<std::size_t>(rank)]; }
   endpoint& endpoint_of_rank(int rank) { return endpoints[static_cast<std::size_t>(rank)]; }
@@ -210,17 +210,17 @@ class rendezvous {
     }
     return true;
   }
-  /// So few bytes that there is room for them; who is gone does not hear them.
+  /// For few bytes, which fit into the socket's buffer; errors are ignored.
   static void send_to(const socket& s, const void* what, std::size_t bytes) {
     static_cast<void>(::send(s.get(), what, bytes, MSG_NOSIGNAL));
   }
 
   static void prepare(const socket& s) {
     set(s, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(s, SOL_SOCKET, SO_KEEPALIVE, 1);    // a host that vanishes says no word:
-    set(s, IPPROTO_TCP, TCP_KEEPIDLE, 10);  // it is asked after so many seconds of silence,
-    set(s, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-    set(s, IPPROTO_TCP, TCP_KEEPCNT, 4);  // and counts as dead after so many questions
+    set(s, SOL_SOCKET, SO_KEEPALIVE, 1);    // detects hosts that vanish:
+    set(s, IPPROTO_TCP, TCP_KEEPIDLE, 10);  // probes after 10 s of silence,
+    set(s, IPPROTO_TCP, TCP_KEEPINTVL, 5);  // every 5 s;
+    set(s, IPPROTO_TCP, TCP_KEEPCNT, 4);    // the connection ends after 4 unanswered probes
   }
   bool connect(const socket& s, const addrinfo& a) {
     int fault = 0;
@@ -229,8 +229,7 @@ class rendezvous {
     if (::connect(s.get(), a.ai_addr, a.ai_addrlen) != 0 && errno != EINPROGRESS) return false;
     if (!await(s, POLLOUT, deadline_)) return false;
     if (::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &fault, &bytes) != 0 || fault != 0) return false;
-    return text(endpoint_of(s)) !=
-           text(endpoint_of(s, ::getpeername));  // where nobody listens it may by chance reach itself
+    return text(endpoint_of(s)) != text(endpoint_of(s, ::getpeername));  // a connection to itself, if nobody listens
   }
   bool reach(int rank, const std::string& where) {
     for (const bool is_control : {false, true}) {
@@ -248,15 +247,15 @@ class rendezvous {
     for (int who; (who = missing()) >= 0;) {
       if (clock::now() >= deadline_) throw fault_ ? error{*fault_} : late(who, "did not come");
       std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-      for (const connection& g : guests_) watched.push_back({g.line.get(), POLLIN, 0});
+      for (const connection& g : pending_) watched.push_back({g.line.get(), POLLIN, 0});
       ::poll(watched.data(), watched.size(), milliseconds_to(deadline_));
       watch_();
       socket s{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
       if (!s && (errno == EMFILE || errno == ENFILE))
         throw error{errc::out_of_resources, "no descriptors are left for the other ranks"};
-      if (s) prepare(s), guests_.push_back({std::move(s)});
-      std::erase_if(guests_, [this](connection& g) { return !stays(g); });
-      if (guests_.size() > 256) guests_.erase(guests_.begin());
+      if (s) prepare(s), pending_.push_back({std::move(s)});
+      std::erase_if(pending_, [this](connection& g) { return !still_pending(g); });
+      if (pending_.size() > 256) pending_.erase(pending_.begin());
     }
     if (fault_) throw error{*fault_};
   }
@@ -265,7 +264,7 @@ class rendezvous {
       if (!to(r).data || !to(r).control) return r;
     return -1;
   }
-  bool stays(connection& g) {
+  bool still_pending(connection& g) {
     const auto n = ::recv(g.line.get(), reinterpret_cast<char*>(&g.from) + g.received, sizeof g.from - g.received, 0);
     if (n <= 0) return n < 0 && is_only_not_now();
     if ((g.received += static_cast<std::size_t>(n)) < sizeof g.from) return true;
@@ -279,7 +278,7 @@ class rendezvous {
     endpoint_of_rank(r) = g.from.at;
     return false;
   }
-  /// The others hear of it too, if they come soon.
+  /// Other ranks get the same error if they connect within a second.
   void blame(connection& g, const std::string& objection) {
     if (!fault_) {
       fault_ = fault(errc::mismatch, g.from.rank, objection);
@@ -301,7 +300,7 @@ class rendezvous {
   std::chrono::nanoseconds timeout_;
   clock::time_point begun_ = clock::now(), deadline_ = begun_ + std::min(timeout_, longest);
   std::function<void()> watch_;
-  std::vector<connection> guests_;
+  std::vector<connection> pending_;
   std::optional<failure> fault_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A transport of one's own: ranks on any hosts, over TCP sockets and nothing else. Take these three headers along.
+// A transport for ranks on any hosts over TCP sockets. To use it in your program, copy these three headers.
 #pragma once
 
 #include "failure_channel.hpp"
@@ -22,20 +22,19 @@
 
 namespace tcp {
 
-/// What may be said when ranks join; equal on all of them.
+/// The options of a job; equal on all ranks.
 struct options {
   std::chrono::nanoseconds timeout{std::chrono::minutes{5}};  ///< of joining, and of every operation that names none
   std::size_t piece_bytes = 256 * 1024;                       ///< see kolo::MessageTransport
-  std::string job = "kolo";  ///< who does not know it is a stranger. Nothing is encrypted: who reads along can come in
+  std::string job = "kolo";  ///< processes with another name are rejected. No protection: nothing is encrypted
 };
 
-/// Models kolo::MessageTransport: a mesh of connections, whose buffers in the kernel carry messages on while a rank combines.
+/// Models kolo::MessageTransport: a connection to every other rank; the kernel's socket buffers move data while a rank combines.
 ///
-/// * A rank whose process ends is noticed at once, by the end of its connections; one whose host vanishes, in half a
-///   minute.
-/// * Ranks of one address share a node.
-/// * After a failure nothing is sent or received any more: all memory is its owner's again.
-/// * A process that a rank forks holds copies of its connections: while it lives, the others do not see the rank die.
+/// * The end of a rank's process is detected at once, by the end of its connections; that of a host within half a minute.
+/// * Ranks with the same IP address are on the same node.
+/// * After a failure nothing is sent or received any more, so the caller may reuse all memory.
+/// * A forked child of a rank holds copies of its connections: while the child runs, the rank's death is not detected.
 class transport {
  public:
   struct options {
@@ -47,8 +46,8 @@ class transport {
     std::uint64_t number = 0;  ///< among those to or from its peer
   };
 
-  /// Collective over `size` ranks: rank 0 listens at `address`, "host:port" or "[host]:port", or at its `listener`; the
-  /// others go there.
+  /// Collective over `size` ranks: rank 0 listens at `address`, "host:port" or "[host]:port", or uses `listener`; the
+  /// others connect to it.
   transport(const std::string& address, int rank, int size, const tcp::options& o = {}, socket listener = socket{})
       : options_{o}, rank_{rank} {
     if (size < 1 || size > 128 || rank < 0 || rank >= size) refuse("there are 1 to 128 ranks, from 0 on");
@@ -93,7 +92,7 @@ class transport {
     give_up(errc::timeout, p, s, s.peer, " is late: it has not done its part" + within(s.timeout));
   }
 
-  /// A rank for which all is there already hears of a failure here: it does not wait.
+  /// Reports a failure to a rank whose operation would complete without waiting, too.
   void begin(const options&) { throw_if_failed(); }
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
@@ -102,7 +101,7 @@ class transport {
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
     return {peer, true, post(to(peer).in, data, {tag, bytes})};
   }
-  /// The message that is posted next lies in several runs of memory; the kernel gathers and scatters them.
+  /// Adds a run of memory to the next message; the kernel gathers and scatters the runs.
   void add_run(const std::byte* data, std::size_t bytes) { runs_.push_back({const_cast<std::byte*>(data), bytes}); }
   std::size_t shortest_run() const { return 512; }
   void submit() {
@@ -115,7 +114,7 @@ class transport {
     return t.number < q.finished;
   }
 
-  /// Through rank 0 all learn who says what, and where each listens; then each group is a meeting of its own.
+  /// All ranks exchange color, key and listening address through rank 0; then each group has a rendezvous of its own.
   transport split(int color, int key) {
     throw_if_failed();
     ++splits_;
@@ -131,7 +130,8 @@ class transport {
 
     transport part{options_, static_cast<int>(std::find(group.begin(), group.end(), rank_) - group.begin())};
     part.options_.job += '/' + std::to_string(splits_) + '/' + std::to_string(color);
-    const kolo::wait_context s{.operation = "split", .timeout = std::chrono::hours{1 << 20}};  // the meeting has one
+    const kolo::wait_context s{.operation = "split",
+                               .timeout = std::chrono::hours{1 << 20}};  // the rendezvous has its own
     try {
       const auto left = options_.timeout - (clock::now() - p.since);
       rendezvous m{part.hello_message(static_cast<int>(group.size())), left, [&] { check(p, s); }};
@@ -140,7 +140,7 @@ class transport {
       part.begin_with(std::move(m));
     } catch (const error& e) {
       if (failed()) throw;
-      failure f = e.cause();  // all of this communicator hear of it, in its own numbers
+      failure f = e.cause();  // reported to all ranks of this communicator, with its rank numbers
       f.rank = rank_;
       if (f.peer >= 0) f.peer = group[static_cast<std::size_t>(f.peer)];
       throw error{fail(f)};
@@ -154,9 +154,9 @@ class transport {
     bool operator==(const head&) const = default;
   };
   struct message {
-    head posted{}, on_wire{};    ///< the latter, of what comes, is its sender's
+    head posted{}, on_wire{};    ///< on_wire of an incoming message is the sender's
     std::vector<iovec> parts{};  ///< the head, then the runs
-    std::size_t next = 0;        ///< the first part that is not through
+    std::size_t next = 0;        ///< the first part that is not completely moved
   };
   struct queue {
     std::deque<message> waiting{};
@@ -166,13 +166,13 @@ class transport {
     socket data{};
     queue out{}, in{};
     bool cannot_send = false, has_ended = false;
-    clock::time_point lost{};  ///< since when something of it is missing
+    clock::time_point lost{};  ///< when one of its connections was first seen to have ended
   };
   struct member {
     int color, key;
     tcp::endpoint at;
   };
-  static constexpr std::uint64_t split_tag = ~std::uint64_t{0};  // no collective has it
+  static constexpr std::uint64_t split_tag = ~std::uint64_t{0};  // used by no collective
   static constexpr std::chrono::microseconds longest_nap{2000};
 
   explicit transport(const tcp::options& o, int rank) : options_{o}, rank_{rank} {}
@@ -206,7 +206,7 @@ class transport {
     place_.node_count = static_cast<int>(nodes.size());
     spins_ = static_cast<int>(std::thread::hardware_concurrency()) < place_.local_size ? 0 : 100;
   }
-  /// What every rank says, to all of them.
+  /// An allgather through rank 0.
   std::vector<member> exchange(const member& mine, kolo::backoff& p) {
     std::vector<member> all(lines_.size(), mine);
     const auto move = [&](bool is_incoming, int peer, int first, int count) {
@@ -214,7 +214,7 @@ class transport {
       const auto bytes = static_cast<std::size_t>(count) * sizeof(member);
       const ticket t = is_incoming ? receive(peer, data, bytes, split_tag) : send(peer, data, bytes, split_tag);
       const kolo::wait_context s{.operation = "split", .peer = peer, .timeout = options_.timeout};
-      for (submit(); !done(t);) kolo::relax(*this, p, s);  // what was started on other communicators goes on
+      for (submit(); !done(t);) kolo::relax(*this, p, s);  // operations of other communicators progress
     };
     if (rank_ > 0) move(false, 0, rank_, 1), move(true, 0, 0, size());
     for (int r = 1; rank_ == 0 && r < size(); ++r) move(true, r, r, 1);
@@ -233,7 +233,7 @@ class transport {
     runs_.clear();
     return q.finished + q.waiting.size() - 1;
   }
-  /// Moves the message on by one call of the kernel's; false where that moves nothing now, or, as it says, never again.
+  /// Moves a part of the message by one system call; false if nothing moved now, or (never_again) the connection has ended.
   template <class Call>
   static bool move(message& m, Call call, bool& never_again) {
     msghdr h{};
@@ -263,7 +263,7 @@ class transport {
       if (m.next == m.parts.size()) finish(l.out);
     }
   }
-  /// Of a message that is another one than was awaited, no more is read than that one's bytes, and its head tells.
+  /// Compares the head that the sender sent with the posted one; a mismatch never writes beyond the posted buffer.
   void pull(int r) {
     line& l = to(r);
     while (!l.in.waiting.empty() && !l.has_ended) {
@@ -293,9 +293,9 @@ class transport {
     drop_all();
     throw error{*first};
   }
-  /// Will nothing more come from that rank? Who has left is missed by those who wait for it. What it has sent before
-  /// may still be under way, since that has a connection of its own: who waits for it reads that one to its end, the
-  /// others give it a moment.
+  /// True if nothing more will come from rank r. A rank that waits for r first reads the data connection to its end,
+  /// since r's last data may arrive after the end of its control connection; other ranks wait for `moment`, and
+  /// ignore a rank that left in an orderly manner.
   bool is_lost(int r, int awaited, clock::time_point now) {
     line& l = to(r);
     if (!failures_.is_silent(r) && !l.cannot_send && !l.has_ended) return false;
@@ -316,7 +316,7 @@ class transport {
     throw error{fail(kolo::failure_from(s, code, rank_, waited, "rank " + std::to_string(peer) + what))};
   }
 
-  /// Until a peer does something, or it is time for another look.
+  /// Sleeps until a socket is ready or the time for the next check has come.
   void sleep(kolo::backoff& p, const kolo::wait_context& s) {
     auto left = s.timeout - (clock::now() - p.since);
     watched_ = failures_.watched();
@@ -351,7 +351,7 @@ class transport {
   pid_t process_ = ::getpid();
   kolo::placement place_{};
   std::string host_{};
-  std::vector<line> lines_{};  ///< to every rank, its own is not used; empty: moved from
+  std::vector<line> lines_{};  ///< to every rank (its own is unused); empty: moved from
   std::vector<iovec> runs_{};
   std::vector<pollfd> watched_{};
   failure_channel failures_{};
@@ -359,8 +359,8 @@ class transport {
 
 using communicator = kolo::communicator<transport>;
 
-/// The rank that KOLO_RANK and KOLO_SIZE say, or a launcher does; KOLO_TCP_ADDRESS, "host:port", says where rank 0
-/// listens, and KOLO_JOB which job it is.
+/// Rank and size from KOLO_RANK and KOLO_SIZE or a launcher's variables; KOLO_TCP_ADDRESS, "host:port": the address of
+/// rank 0; KOLO_JOB: the name of the job.
 inline communicator world(options o = {}) {
   const auto me = kolo::from_environment();
   const char *const address = std::getenv("KOLO_TCP_ADDRESS"), *const job = std::getenv("KOLO_JOB");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Predicts how training scales on a described network, or says which algorithm is the fastest there.
+// Predicts how training scales on a described network, or the fastest algorithm for each size there.
 #include "study.hpp"
 #include "which.hpp"
 
@@ -21,33 +21,37 @@ struct settings {
 };
 
 void add_options(CLI::App& app, settings& s) {
-  app.add_option("--network", s.network, "The network, as JSON (kolo/adapt/json.hpp)")->capture_default_str();
-  app.add_option("--gpus", s.study.gpus, "Numbers of GPUs")
+  app.add_option("--network", s.network, "JSON file that describes the network (kolo/adapt/json.hpp)")
+      ->capture_default_str();
+  app.add_option("--gpus", s.study.gpus, "Numbers of GPUs, separated by commas")
       ->delimiter(',')
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--rate", s.study.rate, "Images per second of one GPU that waits for nobody")
+  app.add_option("--rate", s.study.rate, "Images per second of one GPU without communication")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--batch", s.study.batch, "Images per GPU and step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--backward", s.study.backward_share, "Part of a step's computing that is the backward pass")
+  app.add_option("--backward", s.study.backward_share, "Fraction of a step's computation that is the backward pass")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--overlap", s.study.overlap, "1: exchange while the backward pass runs; 0: after it")
+  app.add_option("--overlap", s.study.overlap,
+                 "1: exchange during the backward pass; 0: after it; between: a part of it")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--bucket-mib", s.study.bucket_mib, "Most MiB of gradients that are exchanged together")
+  app.add_option("--bucket-mib", s.study.bucket_mib, "Largest bucket of gradients, in MiB")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
-  app.add_option("--wire", s.wire, "Type of a gradient on its way")
+  app.add_option("--wire", s.wire, "Element type of gradients on the wire")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
       ->capture_default_str();
-  app.add_option("--algorithm", s.study.algorithm, "Of every bucket's allreduce, instead of the fastest");
-  app.add_option("--csv", s.csv, "Write the table to this file as well");
-  app.add_flag("--which", s.which, "Say instead which algorithm is the fastest from which size on");
-  app.add_option("--ranks", s.ranks, "For --which: 256 take three seconds, 1024 most of a minute")
+  app.add_option("--algorithm", s.study.algorithm,
+                 "Algorithm of every allreduce, instead of the fastest for each bucket");
+  app.add_option("--csv", s.csv, "Also write the table to this CSV file");
+  app.add_flag("--which", s.which, "Instead, print the fastest algorithm for each range of sizes");
+  app.add_option("--ranks", s.ranks,
+                 "With --which: number of ranks (256 take three seconds of computation, 1024 almost a minute)")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
 }

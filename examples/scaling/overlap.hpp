@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When gradients are ready, and when their exchange is over: the backward pass and the allreduces beside it.
+// When gradients are ready, and when their exchange ends: the backward pass and concurrent allreduces.
 #pragma once
 
 #include "resnet50.hpp"
@@ -13,11 +13,11 @@ namespace scaling {
 /// Gradients that are exchanged together.
 struct bucket {
   std::size_t elements = 0;
-  double ready = 0;  ///< which part of the backward pass is over when its last gradient is known: 0 ... 1
+  double ready = 0;  ///< fraction of the backward pass that is done when its last gradient is computed: 0 ... 1
 };
 
-/// Gradients in the order in which they become known, from the last layer to the first, in buckets of at most so many elements; a larger
-/// tensor is one by itself. A gradient is known when its layer's work is done, and that of the layers behind it.
+/// Buckets of at most `most_elements`, in the order in which gradients are computed, from the last layer to the first; a larger tensor is a bucket
+/// of its own. A gradient is computed when the work of its layer and of all later layers is done.
 inline std::vector<bucket> buckets_of(const std::vector<tensor>& forward, std::size_t most_elements) {
   double all = 0, done = 0;
   for (const tensor& t : forward) all += t.work;
@@ -31,15 +31,14 @@ inline std::vector<bucket> buckets_of(const std::vector<tensor>& forward, std::s
   return result;
 }
 
-/// What does not depend on the network.
+/// The parameters that do not depend on the network.
 struct step_of_training {
   double forward = 0, backward = 0;  ///< seconds
-  double overlap =
-      1;  ///< 1: an exchange starts when its bucket is ready; 0: when the backward pass is over; else in between
+  double overlap = 1;  ///< 1: an exchange starts when its bucket is ready; 0: after the backward pass; else in between
 };
 
-/// Seconds of one step. A bucket's exchange takes exchange(bucket) seconds; it starts when the bucket is ready and the one before it is done, and
-/// does not slow the backward pass. The optimizer's update is part of neither.
+/// Seconds of one step. A bucket's exchange takes exchange(bucket) seconds; it starts when the bucket is ready and the previous exchange is done, and
+/// does not slow down the backward pass. The optimizer's update is not included.
 template <class Exchange>
 double step_seconds(const step_of_training& s, const std::vector<bucket>& buckets, Exchange exchange) {
   double end = 0;

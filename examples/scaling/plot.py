@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Draws what `scaling --csv FILE` has written: images a second and efficiency over the number of GPUs, published figures beside them.
+# Plots the files of `scaling --csv FILE`: images per second and efficiency over the number of GPUs, with published figures.
 """Usage: plot.py PICTURE.svg|PICTURE.png LABEL=FILE.csv [LABEL=FILE.csv...]     needs matplotlib (python3-matplotlib)"""
 
 import csv

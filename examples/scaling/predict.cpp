@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Asks the clock for the time of every algorithm.
+// Simulates every algorithm.
 #include "predict.hpp"
 
 #include <kolo/schedule/catalogue.hpp>
@@ -17,7 +17,7 @@ using kolo::simulate::network;
 
 constexpr int segments[] = {4, 16, 64, 256};
 
-/// Those with parameters: see(name, family).
+/// Calls see(name, family) for algorithms with parameters.
 template <class See>
 void for_each_variant(const network& n, See see) {
   for (const int s : segments) {
@@ -35,12 +35,12 @@ void for_each_variant(const network& n, See see) {
   see("two_level<ring, ring>", kolo::two_level<kolo::ring, kolo::ring>{.nodes = nodes});
 }
 
-/// Is one of `for_each_variant`, there with other parameters.
+/// Whether for_each_variant has this algorithm, with several parameters.
 bool has_variants(const std::string& name) {
   return name == "chain" || name == "double_tree" || name == "circulant_pipelined" || name == "two_level";
 }
 
-/// see(name, schedule) for all of kind K.
+/// Calls see(name, schedule) for all schedules of kind K.
 template <kind K, class See>
 void for_each_schedule(const network& n, See see) {
   const auto consider = [&](const std::string& name, const auto& family) {
@@ -60,8 +60,8 @@ prediction fastest_of(int ranks, std::size_t bytes, const network& n, const std:
     if (!only.empty() && name != only) return;
     is_known = true;
     if (!kolo::supports(schedule, ranks)) return;
-    if (before && best && (*before)[name] > 1.2 * best->seconds)
-      return;  // 20 %: noise, and the order at a card, may favour the longer one
+    // Skips algorithms that were slower for fewer bytes; 20 %: a simulated time may decrease a little with the size.
+    if (before && best && (*before)[name] > 1.2 * best->seconds) return;
     const double seconds = kolo::simulate::run(schedule, ranks, bytes, n);
     if (before) (*before)[name] = seconds;
     if (!best || seconds < best->seconds * (1 - 1e-9)) best = prediction{name, seconds};
@@ -78,16 +78,16 @@ void with_kind(kind k, See see) {
     case kind::allreduce: return see.template operator()<kind::allreduce>();
     case kind::broadcast: return see.template operator()<kind::broadcast>();
     case kind::allgather: return see.template operator()<kind::allgather>();
-    default: throw std::invalid_argument(std::string{"nothing is predicted for "} + kolo::name(k));
+    default: throw std::invalid_argument(std::string{"no prediction for "} + kolo::name(k));
   }
 }
 
-/// How much of the vector must come into each of `parts` equal parts of the ranks, on the average.
+/// The fraction of the vector that each of `parts` equal groups of ranks must receive, on average.
 double share_of(kind k, double parts) {
   switch (k) {
     case kind::allreduce: return 2 * (parts - 1) / parts;
     case kind::allgather: return (parts - 1) / parts;
-    default: return 1;  // into all but one
+    default: return 1;  // all but one of them
   }
 }
 
@@ -116,7 +116,7 @@ double bound(kind k, int ranks, std::size_t bytes, const network& n) {
   const int m = n.ranks_per_node;
   if (m == 0) return alpha(n.outside()) + into_rank * outside;
   if (ranks <= m) return alpha(n.inside) + into_rank * inside;
-  const double both = inside * outside > 0 ? inside * outside / (inside + outside) : 0;  // two ports side by side
+  const double both = inside * outside > 0 ? inside * outside / (inside + outside) : 0;  // both ports at once
   const double ways_out = n.cards_per_node > 0 ? n.cards_per_node : m, nodes = double((ranks + m - 1) / m);
   const double into_node = share_of(k, k == kind::allgather ? double(ranks) / m : nodes) * size;
   return std::max({alpha(n.outside()) + into_node * outside / ways_out,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The parameters of ResNet-50 for ImageNet, tensor by tensor: how many numbers each has, and how much work its layer is.
+// The parameters of ResNet-50 for ImageNet: the number of elements of each tensor, and the work of its layer.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,21 @@ namespace scaling {
 struct tensor {
   std::size_t elements = 0;
   double work =
-      /// multiplications for one image, in the layer's forward pass; that of normalisation and biases is not counted
-      0;
+      0;  ///< multiplications of the layer's forward pass for one image; those of normalisation and biases are 0
 };
 
 namespace detail {
 
 class resnet50_builder {
  public:
-  /// A convolution without a bias, and the scale and shift of the normalisation after it. `side`: of the square image that it makes.
+  /// A convolution without a bias, and the scale and shift of the normalisation after it. `side`: of its square output.
   void convolution(std::size_t kernel, std::size_t in, std::size_t out, std::size_t side) {
     const auto weights = kernel * kernel * in * out;
     tensors.push_back({weights, double(weights) * double(side * side)});
     tensors.push_back({out, 0});
     tensors.push_back({out, 0});
   }
-  /// Four times as many channels leave a block as are in its middle. The first of a stage has a convolution beside it.
+  /// A block with four times as many output channels as in its middle. The first of a stage has a convolution in its shortcut.
   void bottleneck(std::size_t in, std::size_t middle, std::size_t side_before, std::size_t side, bool is_first) {
     convolution(1, in, middle, side_before);
     convolution(3, middle, middle, side);
@@ -38,9 +37,9 @@ class resnet50_builder {
 
 }  // namespace detail
 
-/// In the order of the forward pass. 161 tensors, 25,557,032 numbers, 4.1e9 multiplications.
-/// Source  He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016, with the stride in the middle of a block, as now
-///         usual ("v1.5").
+/// In the order of the forward pass: 161 tensors, 25,557,032 elements, 4.1e9 multiplications.
+/// Source  He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016, with the stride in the middle of a block
+///         ("v1.5").
 inline std::vector<tensor> resnet50() {
   detail::resnet50_builder net;
   net.convolution(7, 3, 64, 112);

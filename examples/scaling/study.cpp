@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Predicts the steps of data-parallel training, and prints them beside what was published.
+// Predicts the steps of data-parallel training, and prints them next to published figures.
 #include "study.hpp"
 
 #include "predict.hpp"
@@ -40,31 +40,31 @@ void print_assumptions(const study& s, const std::string& network_file) {
   const auto buckets = buckets_for(s);
   std::size_t elements = 0;
   for (const bucket& b : buckets) elements += b.elements;
-  std::printf("ResNet-50: %zu gradients in %zu buckets of at most %g MiB, %zu bytes each on the wire.\n", elements,
-              buckets.size(), s.bucket_mib, s.wire_bytes);
-  std::printf("Assumed, and not fitted:\n");
+  std::printf("ResNet-50: %zu gradients of %zu bytes on the wire, in %zu buckets of at most %g MiB in memory.\n",
+              elements, s.wire_bytes, buckets.size(), s.bucket_mib);
+  std::printf("Assumptions (not fitted):\n");
   std::printf(
-      "  %.1f images a second on a GPU that waits for nobody: by default a quarter of what was published for 4 GPUs, "
-      "the base\n",
+      "  %.1f images per second of a GPU without communication; by default a quarter of the figure published for 4 "
+      "GPUs\n",
       s.rate);
   std::printf(
-      "  %d images per GPU and step: %.1f ms forward, %.1f ms backward (%.0f %%), shared among the layers by their "
+      "  %d images per GPU and step: %.1f ms forward, %.1f ms backward (%.0f %%), divided among the layers by their "
       "multiplications\n",
       s.batch, 1e3 * s.batch / s.rate * (1 - s.backward_share), 1e3 * s.batch / s.rate * s.backward_share,
       100 * s.backward_share);
   std::printf(
-      "  overlap %g: 1, an exchange starts when its gradients are ready, and slows nothing; 0, when the backward pass "
-      "is over\n",
+      "  overlap %g (1: an exchange starts when its gradients are ready, and slows down nothing; 0: after the backward "
+      "pass)\n",
       s.overlap);
   std::printf(
-      "  one exchange at a time; reading images, and the optimizer, are in the images a second; all GPUs are equally "
-      "fast\n");
-  std::printf("  the network as in %s, where the origin of each number stands\n", network_file.c_str());
+      "  one exchange at a time; reading images and the optimizer are included in the images per second; all GPUs are "
+      "equally fast\n");
+  std::printf("  the network described in %s, which gives the source of each number\n", network_file.c_str());
   std::printf("Algorithm of each bucket: %s.\n\n",
               s.algorithm.empty() ? "the fastest by the simulation" : s.algorithm.c_str());
 }
 
-/// Where several figures were published for a number of GPUs, each has a line.
+/// If several figures were published for a number of GPUs, each has a line.
 void print_row(const row& r) {
   std::printf("%6d %9.0f %9.2f %7.2f %13.1f %11s  ", r.gpus, r.rate, 1e3 * r.seconds, 100 * r.communication,
               100 * r.efficiency, "-");
@@ -91,12 +91,12 @@ std::vector<row> predict(const study& s, const kolo::simulate::network& n) {
 void print(const study& s, const std::vector<row>& rows, const std::string& network_file) {
   print_assumptions(s, network_file);
   std::printf("%6s %9s %9s %7s %13s %11s  %10s %10s  %-18s %s\n", "ranks", "img/s", "step ms", "comm %", "efficiency %",
-              "start-up s", "published", "predicted/", "", "algorithms");
+              "start-up s", "published", "ratio", "note", "algorithms");
   for (const row& r : rows) print_row(r);
-  std::printf("\nEfficiency: of %.1f images a second per GPU. On that base the published figures are:", s.rate);
+  std::printf("\nEfficiency: relative to %.1f images per second and GPU. That of the published figures:", s.rate);
   for (const published& p : figures)
     std::printf("%s %.1f %% on %d", &p == figures ? "" : ",", 100 * p.rate / (p.gpus * s.rate), p.gpus);
-  std::printf(".\nThe row of 4 GPUs is where the images a second come from: no prediction.\n");
+  std::printf(".\nThe row of 4 GPUs is no prediction: the images per second are derived from its published figure.\n");
 }
 
 void write_csv(const std::vector<row>& rows, const std::string& path) {

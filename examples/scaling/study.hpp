@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The scaling study: ResNet-50 on more and more GPUs, beside what was published.
+// The scaling study: ResNet-50 on increasing numbers of GPUs, compared with published figures.
 #pragma once
 
 #include "overlap.hpp"
@@ -13,16 +13,16 @@ namespace scaling {
 
 struct study {
   std::vector<int> gpus{1, 2, 4, 8, 16, 32, 64, 128, 256};
-  double rate = 3012.0 / 4;         ///< images per second of one GPU that nobody waits for
+  double rate = 3012.0 / 4;         ///< images per second of one GPU without communication
   int batch = 256;                  ///< images per GPU and step
-  double backward_share = 2.0 / 3;  ///< of the seconds of a step without communication
+  double backward_share = 2.0 / 3;  ///< fraction of a step's computation
   double overlap = 1;               ///< see step_of_training
-  double bucket_mib = 25;           ///< of gradients as they lie in memory: four bytes each
-  std::size_t wire_bytes = 4;       ///< of a gradient on its way
-  std::string algorithm{};          ///< empty: for each bucket the fastest
+  double bucket_mib = 25;           ///< of gradients in memory, four bytes each
+  std::size_t wire_bytes = 4;       ///< of a gradient on the wire
+  std::string algorithm{};          ///< empty: the fastest for each bucket
 };
 
-/// Throughput that was published, in images per second.
+/// Published throughput in images per second.
 struct published {
   int gpus;
   double rate;
@@ -38,18 +38,18 @@ struct row {
   int gpus = 0;
   double rate = 0;                        ///< images per second
   double seconds = 0;                     ///< of a step
-  double communication = 0;               ///< the part of it in which nothing but communication is done
-  double efficiency = 0;                  ///< rate per GPU, of study::rate
-  std::vector<std::string> algorithms{};  ///< one after the other, as the buckets take them; repeated ones once
+  double communication = 0;               ///< fraction of it with communication only
+  double efficiency = 0;                  ///< rate per GPU / study::rate
+  std::vector<std::string> algorithms{};  ///< in the order of the buckets, without consecutive repetitions
 };
 
 /// One row for each number of GPUs.
 std::vector<row> predict(const study&, const kolo::simulate::network&);
 
-/// Prints what is assumed, and the table.
+/// Prints the assumptions and the table.
 void print(const study&, const std::vector<row>&, const std::string& network_file);
 
-/// Errors  std::runtime_error where the file cannot be written.
+/// Errors  std::runtime_error if the file cannot be written.
 void write_csv(const std::vector<row>&, const std::string& path);
 
 }  // namespace scaling

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tries all algorithms on all sizes, and tells the sizes at which the fastest changes.
+// Simulates all algorithms for all sizes, and finds the sizes at which the fastest one changes.
 #include "which.hpp"
 
 #include "predict.hpp"
@@ -40,15 +40,15 @@ std::vector<size_range> ranges(kolo::kind k, int ranks, const kolo::simulate::ne
 
 void print_which(int ranks, const kolo::simulate::network& n, const std::string& network_file) {
   std::printf(
-      "The fastest of all algorithms of the catalogue among %d ranks on the network of %s, for sizes that are powers "
-      "of two.\n",
+      "The fastest algorithm of the catalogue on %d ranks of the network described in %s, for sizes that are powers of "
+      "two.\n",
       ranks, network_file.c_str());
   std::printf(
-      "Bytes of the vector; in an allgather, of all parts together. The bound: one message, and the bytes that must "
-      "pass the ports.\n");
+      "Sizes are those of the vector; in an allgather, of all parts together. Bound: latency of one message, and the "
+      "bytes that must pass the ports.\n");
   for (const auto k : {kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather}) {
-    std::printf("\n%s\n%9s %9s  %-40s %11s %11s %11s %11s\n", kolo::name(k), "from", "to", "fastest", "time", "to",
-                "bound", "to");
+    std::printf("\n%s\n%9s %9s  %-40s %11s %11s %11s %11s\n", kolo::name(k), "size from", "to", "fastest", "time from",
+                "to", "bound from", "to");
     for (const size_range& r : ranges(k, ranks, n))
       std::printf("%9s %9s  %-40s %11s %11s %11s %11s\n", readable(r.first.bytes).c_str(),
                   readable(r.last.bytes).c_str(), r.algorithm.c_str(), readable(r.first.seconds).c_str(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which algorithm, from which size on, on a described network.
+// The fastest algorithm for each range of sizes on a described network.
 #pragma once
 
 #include <kolo/schedule/schedule.hpp>
@@ -11,7 +11,7 @@
 
 namespace scaling {
 
-/// Sizes from `first` to `last`, for which one algorithm is the fastest.
+/// A range of sizes, from `first` to `last`, for which one algorithm is the fastest.
 struct size_range {
   struct end {
     std::size_t bytes;
@@ -21,7 +21,7 @@ struct size_range {
   end first, last;
 };
 
-/// For all powers of two from 4 bytes to 1 GiB: of the vector; of all parts together in an allgather.
+/// For all powers of two from 4 bytes to 1 GiB: sizes of the vector; in an allgather, of all parts together.
 std::vector<size_range> ranges(kolo::kind, int ranks, const kolo::simulate::network&);
 
 /// Prints the tables for allreduce, broadcast and allgather.

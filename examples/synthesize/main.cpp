@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A schedule for the links that there are: its predicted time beside the catalogue's and the bound, its picture, its files.
+// Synthesises a schedule for a graph of links; prints its predicted time next to the catalogue's and the bound; writes its picture and files.
 #include <kolo/adapt/schedule_export.hpp>
 #include <kolo/adapt/schedule_json.hpp>
 #include <kolo/schedule/catalogue.hpp>
@@ -32,7 +32,7 @@ struct wishes {
 struct named_graph {
   std::string name;
   graph links;
-  int ranks_per_node;  ///< for two_level; 0: it is left out
+  int ranks_per_node;  ///< for two_level; 0: not compared with two_level
 };
 
 constexpr link nvlink{.latency = 1e-6, .overhead = 0, .gap = 0, .seconds_per_byte = 1 / 450e9};
@@ -48,16 +48,16 @@ std::vector<named_graph> built_in() {
   ring.link(2, 3, slow_wire);
   graph nodes = graph::two_level(2, 4, nvlink, fast_card);
   for (int r = 4; r < 8; ++r) nodes.link(r, 8, slow_card);
-  // Four GPUs in a ring of two links and one each; the two rings are joined rank by rank: DGX-1's cube mesh.
+  // DGX-1's hybrid cube mesh: two fully connected groups of four GPUs, joined rank by rank, with one or two NVLinks per pair.
   const auto wide = [](int n) { return link{1e-6, 0, 0, 1 / (n * 25e9)}; };
   for (int four = 0; four < 8; four += 4)
     for (int i = 0; i < 4; ++i)
       for (int j = 0; j < i; ++j) cube.link(four + i, four + j, wide(i - j == 3 || (i == 2 && j == 1) ? 2 : 1));
   for (int i = 0; i < 4; ++i) cube.link(i, i + 4, wide(i % 3 == 0 ? 2 : 1));
-  return {{"a torus of 4 x 4, one of its links broken", torus, 0},
-          {"a ring of 16, one of its links at a tenth", ring, 0},
-          {"two nodes of 4 GPUs, cards of 50 and of 12.5 GB/s", nodes, 4},
-          {"a box of 8 GPUs, NVLink without a switch", cube, 4}};
+  return {{"4 x 4 torus with a broken link", torus, 0},
+          {"ring with one link at a tenth of the bandwidth", ring, 0},
+          {"two nodes of 4 GPUs, network cards of 50 and 12.5 GB/s", nodes, 4},
+          {"one node of 8 GPUs, NVLink without a switch", cube, 4}};
 }
 
 std::string text_of(const std::string& path) {
@@ -88,7 +88,7 @@ std::vector<named_graph> graphs_of(const wishes& w) {
   return all.empty() ? built_in() : all;
 }
 
-/// Calls see(name, schedule) for what the catalogue has of this kind for the graph.
+/// Calls see(name, schedule) for the catalogue's schedules of this kind that support the graph's number of ranks.
 template <class F>
 void for_each_known(kolo::kind k, const named_graph& on, F see) {
   const auto consider = [&](const std::string& name, const auto& family) {
@@ -104,15 +104,15 @@ void for_each_known(kolo::kind k, const named_graph& on, F see) {
 }
 
 void row(const std::string& what, double seconds, double bound) {
-  std::printf("  %-28s %9.3f ms %7.2f\n", what.c_str(), 1e3 * seconds, seconds / bound);
+  std::printf("  %-36s %9.3f ms %7.2f\n", what.c_str(), 1e3 * seconds, seconds / bound);
 }
 
 void compare(const named_graph& on, kolo::kind k, const kolo::synthesized& mine, std::size_t bytes) {
   const int p = on.links.ranks();
   const double bound = kolo::cut_bound(k, on.links, bytes, mine.table().root);
-  std::printf("\n%s, %d ranks, %s of %.1f MiB\n  %-28s %12s %7s\n", on.name.c_str(), p, kolo::name(k),
+  std::printf("\n%s, %d ranks, %s of %.1f MiB\n  %-36s %12s %7s\n", on.name.c_str(), p, kolo::name(k),
               static_cast<double>(bytes) / (1 << 20), "", "predicted", "/ bound");
-  row("bound by flows", bound, bound);
+  row("lower bound by flows", bound, bound);
   row("synthesised, proven", kolo::simulate::run(mine, p, bytes, on.links), bound);
   std::string best;
   double least = 0;
@@ -121,7 +121,7 @@ void compare(const named_graph& on, kolo::kind k, const kolo::synthesized& mine,
     if (best.empty() || seconds < least) best = name, least = seconds;
     if (name == "ring" || name == "two_level") row(name, seconds, bound);
   });
-  if (!best.empty()) row("best of the others: " + best, least, bound);
+  if (!best.empty()) row("best known: " + best, least, bound);
 }
 
 void write_files(const wishes& w, const named_graph& on, const kolo::synthesized& mine, std::size_t bytes) {
@@ -136,25 +136,26 @@ void write_files(const wishes& w, const named_graph& on, const kolo::synthesized
 
 void add_options(CLI::App& app, wishes& w) {
   const std::vector<std::string> kinds{"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce"};
-  app.add_option("--collective", w.collective, "What is synthesised")
+  app.add_option("--collective", w.collective, "Collective to synthesise")
       ->check(CLI::IsMember(kinds))
       ->capture_default_str();
-  app.add_option("--kib", w.kib, "KiB of the vector; of all parts together")
+  app.add_option("--kib", w.kib, "Size of the vector in KiB; in an allgather, of all parts together")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
-  app.add_option("--root", w.root, "Of a broadcast or a reduce")->capture_default_str();
-  app.add_option("--ranks-per-node", w.ranks_per_node, "For two_level beside it; 0: without");
-  app.add_option("--graph", w.graph, "A graph of links as JSON (kolo/adapt/schedule_json.hpp)");
-  app.add_option("--hosts", w.hosts, "The list of hosts of an MPI");
-  app.add_option("--nvidia-smi", w.nvidia_smi, "What `nvidia-smi topo -m` has printed");
-  app.add_flag("--this-host", w.this_host, "The processors of this host and the caches that they share");
-  app.add_option("--read", w.schedule, "A schedule that --save has written, in place of a synthesis");
-  app.add_option("--save", w.save, "Writes the schedule as JSON");
-  app.add_option("--save-graph", w.graph_out, "Writes the graph as JSON");
-  app.add_option("--source", w.source, "Writes the schedule as C++, to compile in");
-  app.add_option("--mscclpp", w.mscclpp, "Writes a plan for MSCCL++");
-  app.add_option("--chakra", w.chakra, "Writes PREFIX.<rank>.et, Chakra traces for ASTRA-sim")->type_name("PREFIX");
-  app.add_option("--picture", w.picture, "Writes the schedule as SVG");
+  app.add_option("--root", w.root, "Root of a broadcast or a reduce")->capture_default_str();
+  app.add_option("--ranks-per-node", w.ranks_per_node,
+                 "Also compare with two_level, with nodes of this many ranks; 0: do not");
+  app.add_option("--graph", w.graph, "Use the graph of links in this JSON file (kolo/adapt/schedule_json.hpp)");
+  app.add_option("--hosts", w.hosts, "Use the hosts of this MPI hostfile");
+  app.add_option("--nvidia-smi", w.nvidia_smi, "Use the GPUs of this file, the output of `nvidia-smi topo -m`");
+  app.add_flag("--this-host", w.this_host, "Use the processors of this host and the caches that they share");
+  app.add_option("--read", w.schedule, "Read a schedule that --save has written, instead of synthesising one");
+  app.add_option("--save", w.save, "Write the schedule as JSON");
+  app.add_option("--save-graph", w.graph_out, "Write the graph as JSON");
+  app.add_option("--source", w.source, "Write the schedule as a C++ header");
+  app.add_option("--mscclpp", w.mscclpp, "Write the schedule as an execution plan for MSCCL++");
+  app.add_option("--chakra", w.chakra, "Write PREFIX.<rank>.et, Chakra traces for ASTRA-sim")->type_name("PREFIX");
+  app.add_option("--picture", w.picture, "Write the schedule as SVG");
 }
 
 kolo::kind kind_of(const std::string& wanted) {
@@ -168,7 +169,7 @@ kolo::kind kind_of(const std::string& wanted) {
 
 int main(int argc, char** argv) {
   wishes w;
-  CLI::App app{"Synthesises a schedule for a graph of links; without one, for four that are built in."};
+  CLI::App app{"Synthesises a schedule for a graph of links; by default for each of four built-in graphs."};
   add_options(app, w);
   CLI11_PARSE(app, argc, argv);
   try {

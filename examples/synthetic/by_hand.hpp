@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program over MPI does without a library for training: one MPI_Allreduce for each gradient after the backward pass, and a division.
+// An MPI program without a training library: after the backward pass one MPI_Allreduce and a division for each gradient.
 #pragma once
 
 #include "contest.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Lets the ways that the settings name take turns, and prints what came of it.
+// Interleaves the variants that the settings name, and prints the results.
 #pragma once
 
 #include "contest.hpp"
@@ -12,7 +12,7 @@
 
 namespace synthetic {
 
-/// Collective. `add_more(contest)` may add rivals. The same on every rank: 0 if all went as expected.
+/// Collective. `add_more(contest)` may add variants. Returns the same on every rank: 0 if all checks passed.
 template <class Comm, class More>
 int compare(Comm& comm, const settings& s, More add_more) {
   contest<Comm> all{comm, s};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Prints the ways that took turns beside each other, and judges them.
+// Prints the results of the interleaved variants, and checks them.
 #include "report.hpp"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ void print_ratios(const std::vector<entry>& all) {
     const entry *const planned = find(all, when, "planned"), *const after = find(all, moment::after, "planned");
     if (!planned) continue;
     if (after && planned != after)
-      std::printf("%s: a step takes %.3f of the time of the exchange after the backward pass.\n", moments[int(when)],
-                  step_of(*planned) / step_of(*after));
+      std::printf("%s: a step takes %.3f of the time of a step that exchanges after the backward pass.\n",
+                  moments[int(when)], step_of(*planned) / step_of(*after));
     for (const auto& [cut, what] :
          {std::pair{"tensor", "a bucket for each tensor"}, std::pair{"one", "one bucket for all"}})
       if (const entry* const other = find(all, when, cut))
@@ -35,7 +35,7 @@ void print_ratios(const std::vector<entry>& all) {
   }
 }
 
-/// The same bits whenever the same buckets are exchanged.
+/// Whether variants with the same buckets have the same bits, whenever they exchange.
 bool is_alike(const std::vector<entry>& all) {
   return std::all_of(all.begin(), all.end(), [&](const entry& a) {
     return std::all_of(all.begin(), all.end(),
@@ -53,14 +53,14 @@ double median_of(std::vector<double> values) {
 
 void print(const std::vector<entry>& all, const place& where, const settings& s) {
   std::printf(
-      "\n%d ranks on %d node%s, %.3f ms of computation; %d steps of each way, which take turns. Times of the slowest "
-      "rank, the rest of rank 0.\n",
+      "\n%d ranks on %d node%s, %.3f ms of computation; %d steps of each variant, interleaved. Median and mean: of the "
+      "slowest rank; the rest: of rank 0.\n",
       where.ranks, where.nodes, where.nodes == 1 ? "" : "s", 1e3 * where.seconds, s.steps);
-  std::printf("%8s %8s %6s %12s %24s %11s %12s %11s %9s  %s\n", "exchange", "cut", "number", "median ms",
-              "mean +- 1.96 sigma ms", "samples/s", "computing ms", "updating ms", "hidden %", "bits");
+  std::printf("%8s %8s %7s %12s %24s %11s %12s %11s %9s  %s\n", "exchange", "cut", "buckets", "median ms",
+              "mean +- 1.96 sigma ms", "samples/s", "computing ms", "updating ms", "hidden %", "digest of parameters");
   for (const entry& e : all) {
     const spread mean = spread_of(e.seconds);
-    std::printf("%8s %8s %6zu %12.3f %13.3f +- %7.3f %11.1f %12.3f %11.3f %9.0f  %016llx\n", moments[int(e.how.when)],
+    std::printf("%8s %8s %7zu %12.3f %13.3f +- %7.3f %11.1f %12.3f %11.3f %9.0f  %016llx\n", moments[int(e.how.when)],
                 e.how.cut.c_str(), e.buckets, 1e3 * step_of(e), 1e3 * mean.mean, 1e3 * mean.wide,
                 where.ranks * s.batch / step_of(e), 1e3 * e.compute, 1e3 * e.update, 100 * e.hidden,
                 static_cast<unsigned long long>(e.digest));
@@ -75,10 +75,10 @@ bool check(const std::vector<entry>& all, const settings& s) {
   };
   for (const entry& e : all) {
     const std::string name = std::string{moments[int(e.how.when)]} + ", " + e.how.cut;
-    if (e.wrong > 0) complain(name + ": " + std::to_string(e.wrong) + " gradients were not the mean");
-    if (!e.is_same_everywhere) complain(name + ": ranks have other parameters");
+    if (e.wrong > 0) complain(name + ": " + std::to_string(e.wrong) + " gradient elements were not the mean");
+    if (!e.is_same_everywhere) complain(name + ": ranks have different parameters");
   }
-  if (!is_alike(all)) complain("when the buckets are exchanged changes the bits of the parameters");
+  if (!is_alike(all)) complain("variants with the same buckets have different bits of parameters");
   if (s.expect_shorter < 0) return well;
   double best = -INFINITY;
   for (const moment when : {moment::during, moment::helper})

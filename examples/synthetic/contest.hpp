@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ways of exchanging that take turns in one run, step by step on the same tensors, so that what the machine does besides hits all of them alike.
+// Interleaves the steps of several variants of the exchange on the same tensors, so that other load of the machine affects all of them equally.
 #pragma once
 
 #include "outcome.hpp"
@@ -18,7 +18,7 @@
 
 namespace synthetic {
 
-/// What a step is asked to do: compute for so many seconds, and write(i) gradient i.
+/// The parameters of a step: seconds of computation, learning rate, and write(i), which writes gradient i.
 struct task {
   double seconds;
   float rate;
@@ -30,7 +30,7 @@ struct rival {
   entry result;
 };
 
-/// Names the bits of all values.
+/// A hash of the bits of all values.
 inline std::uint64_t digest_of(std::span<const float> values) {
   std::uint64_t h = values.size();
   for (const float x : values) h = (h ^ std::bit_cast<std::uint32_t>(x)) * 0x100000001b3u;
@@ -58,7 +58,7 @@ class contest {
   tensors& model() { return model_; }
   load<Comm>& busy() { return busy_; }
 
-  /// Collective. The same on every rank, but for the sums of parts, which are this rank's.
+  /// Collective. Results are the same on every rank, except compute, update and hidden, which are this rank's.
   std::vector<entry> run() {
     for (rival& r : rivals_) compare_bits(r);
     if (settings_.compute_exchanges > 0) seconds_ = settings_.compute_exchanges * seconds_of_an_exchange();
@@ -75,10 +75,10 @@ class contest {
     return all;
   }
 
-  double seconds() const { return seconds_; }  ///< of computation in a step
+  double seconds() const { return seconds_; }  ///< of computation per step
 
  private:
-  /// One step from zeros, with gradients whose sums show the order. It is no part of any mean.
+  /// One step from zeros, with gradients whose sums depend on the order of additions. Not part of any mean.
   void compare_bits(rival& r) {
     std::fill(model_.values().begin(), model_.values().end(), 0.0f);
     r.step({0, 1.0f, [&](std::size_t i) { model_.write_noise(i, comm_.rank()); }});
@@ -89,7 +89,7 @@ class contest {
     r.result.is_same_everywhere = all[0] == ~all[1];
   }
 
-  /// Of the first way, by its slowest rank.
+  /// Of the first variant, on its slowest rank.
   double seconds_of_an_exchange() {
     std::vector<double> taken;
     for (int i = 0; i < 3; ++i) {

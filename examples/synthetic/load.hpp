@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A compute phase of a chosen length: products of small matrices, as many as were measured to take so long, or a virtual clock that advances.
+// A computation of a chosen length: a calibrated number of products of small matrices or, for simulated ranks, an advance of the virtual clock.
 #pragma once
 
 #include "../digits/stopwatch.hpp"
@@ -14,14 +14,14 @@
 
 namespace synthetic {
 
-/// Seconds of processor time of this thread, so that ranks that are more than the cores really have that much to do each.
+/// Seconds of processor time of this thread: with more ranks than cores, each still does the same work.
 inline double processor_seconds() {
   std::timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-/// Two matrices and their product: what a layer computes, in the first cache, and some microseconds long.
+/// A product of two matrices in the first-level cache; takes some microseconds.
 class product {
  public:
   product() { a_.fill(0.5f), b_.fill(0.25f); }
@@ -29,7 +29,7 @@ class product {
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t k = 0; k < n; ++k)
         for (std::size_t j = 0; j < n; ++j) c_[i * n + j] = 0.5f * c_[i * n + j] + a_[i * n + k] * b_[k * n + j];
-    a_[0] = 0.5f + 1e-6f * c_[n];  // so that none can be left out
+    a_[0] = 0.5f + 1e-6f * c_[n];  // prevents the compiler from removing products
   }
 
  private:
@@ -37,20 +37,20 @@ class product {
   alignas(64) std::array<float, n * n> a_, b_, c_{};
 };
 
-/// Amounts of work are said in seconds: those of the processor that they take where nothing disturbs them.
+/// Amounts of work are given in seconds of processor time on an idle machine.
 template <class Comm>
 class load {
  public:
-  /// Collective. `slice`: seconds of work between two pauses.
+  /// Collective. `slice`: seconds of work between two calls of pause().
   load(Comm& comm, double slice) : comm_{comm}, slice_{slice} {
     if constexpr (!digits::Simulated<Comm>) {
       double each = fastest();
-      kolo::allreduce(comm, std::span{&each, 1}, kolo::min);  // all ranks do the same
+      kolo::allreduce(comm, std::span{&each, 1}, kolo::min);  // all ranks do the same work
       each_ = each;
     }
   }
 
-  /// f(), and so much of the phase. pause() is called after each slice of it.
+  /// Calls f(), then works for `seconds`. Calls pause() after each slice.
   template <class F, class Pause>
   void work(double seconds, F f, Pause pause) {
     f();
@@ -62,7 +62,7 @@ class load {
   }
 
  private:
-  /// Seconds of one product.
+  /// Seconds per product, the least of several measurements.
   double fastest() {
     constexpr int products = 500, tries = 5;
     double least = 1;
@@ -74,7 +74,7 @@ class load {
     return least;
   }
 
-  /// How much it did: at least so much.
+  /// Works for at least `seconds`; returns how long.
   double multiply(double seconds) {
     if constexpr (digits::Simulated<Comm>) return seconds;
     double done = 0;
@@ -84,7 +84,7 @@ class load {
 
   Comm& comm_;
   double slice_, each_ = 0;
-  double due_ = 0;  ///< negative: what was done too much goes off the next phase
+  double due_ = 0;  ///< negative: excess work, which is subtracted from the next call's
   product product_{};
 };
 

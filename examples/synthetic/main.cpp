@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training with synthetic gradients: proves that ranks talk, and says what the exchange costs and how much of it is hidden.
+// Training with synthetic gradients: checks that they are averaged, and measures the cost of the exchange and how much of it is hidden.
 #include "../digits/outcome.hpp"
 #include "compare.hpp"
 #include "report.hpp"
@@ -28,8 +28,7 @@ run on_processes(int ranks, bool overlaps, const settings& s) {
       train(comm, algorithm, s, overlaps, since, out.values()[0], seconds.values());
     });
   });
-  if (status != 0)
-    throw std::runtime_error("the run on " + std::to_string(ranks) + " processes did not come to its end");
+  if (status != 0) throw std::runtime_error("the run on " + std::to_string(ranks) + " processes failed");
   return {ranks, overlaps, out.values()[0], {seconds.values().begin(), seconds.values().end()}};
 }
 

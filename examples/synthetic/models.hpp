@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tensors of real models, of which only the sizes are used: ResNet-50 (examples/scaling) and GPT-2 with 124 million parameters.
+// The sizes of the tensors of real models: ResNet-50 (examples/scaling) and GPT-2 with 124 million parameters.
 #pragma once
 
 #include "../scaling/resnet50.hpp"
@@ -12,7 +12,7 @@
 
 namespace synthetic {
 
-/// In the order of the forward pass. 148 tensors, 124,439,808 numbers. Work is that of a token among 1024.
+/// In the order of the forward pass: 148 tensors, 124,439,808 elements. `work`: multiplications for one of 1024 tokens.
 /// Source  Radford et al., "Language models are unsupervised multitask learners", 2019: 12 layers, width 768, 50257 words, 1024 places.
 inline std::vector<scaling::tensor> gpt2() {
   constexpr std::size_t layers = 12, width = 768, words = 50257, places = 1024;
@@ -23,21 +23,20 @@ inline std::vector<scaling::tensor> gpt2() {
   };
   for (std::size_t l = 0; l < layers; ++l) {
     normalise(0);
-    linear(width, 3 * width, 2.0 * places * width);  // and the attention itself, which has no parameters
+    linear(width, 3 * width, 2.0 * places * width);  // includes the attention itself, which has no parameters
     linear(width, width, 0);
     normalise(0);
     linear(width, 4 * width, 0);
     linear(4 * width, width, 0);
   }
-  normalise(double(
-      words *
-      width));  // what comes after it is the product with the first tensor, whose gradient is complete at the very end
+  // Includes the final product with the first tensor, whose gradient is complete only at the end of the backward pass.
+  normalise(double(words * width));
   return all;
 }
 
 inline constexpr const char* models[] = {"resnet50", "gpt2"};
 
-/// The model of this name, each tensor divided by `shrink`.
+/// The model of this name, the size of each tensor divided by `shrink`.
 inline std::vector<scaling::tensor> tensors_of(const std::string& name, std::size_t shrink = 1) {
   if (name != "resnet50" && name != "gpt2") throw std::invalid_argument("there is no model '" + name + "'");
   auto all = name == "gpt2" ? gpt2() : scaling::resnet50();

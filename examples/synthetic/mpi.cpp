@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same gradients over MPI, on the ranks that mpiexec started: the ways of exchanging take turns, and so does what one would write by hand.
+// The same gradients over MPI: interleaves the variants of the exchange, and MPI_Allreduce called by hand.
 #include "by_hand.hpp"
 #include "compare.hpp"
 
@@ -29,8 +29,8 @@ int compare_over_mpi(const settings& s) {
 }  // namespace synthetic
 
 int main(int argc, char** argv) {
-  const auto settings = synthetic::parse(argc, argv, true);  // what is wrong with it ends the program before MPI begins
-  const kolo::mpi::environment env{argc, argv, MPI_THREAD_SERIALIZED};  // for helpers
+  const auto settings = synthetic::parse(argc, argv, true);  // a wrong command line ends the program before MPI_Init
+  const kolo::mpi::environment env{argc, argv, MPI_THREAD_SERIALIZED};  // for helper threads
   int status = 1;
   try {
     status = synthetic::compare_over_mpi(settings);

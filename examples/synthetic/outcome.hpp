@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What runs leave behind for their report.
+// The results of runs.
 #pragma once
 
 #include "way.hpp"
@@ -11,12 +11,12 @@
 
 namespace synthetic {
 
-/// Of rank 0, but for `wrong`. Seconds; of steps: means without the first.
+/// Seconds on rank 0; those of steps are means without the first step.
 struct outcome {
-  double start_up = 0;  ///< until all ranks have their buckets planned and their parameters equal
+  double start_up = 0;  ///< until all ranks have planned their buckets and have equal parameters
   double compute = 0, update = 0;
-  double hidden = 0;        ///< part of the exchange that nobody waited for
-  std::uint64_t wrong = 0;  ///< gradients of all ranks that are not the mean
+  double hidden = 0;        ///< fraction of the exchange that rank 0 did not wait for
+  std::uint64_t wrong = 0;  ///< number of gradient elements, over all ranks, that are not the mean
 };
 
 struct run {
@@ -26,18 +26,18 @@ struct run {
   std::vector<double> seconds{};  ///< of each step
 };
 
-/// A way that took turns with others. Of rank 0, but for `seconds` and `wrong`; means of steps.
+/// The results of one of several interleaved variants. Seconds on rank 0, means of steps, except `seconds`.
 struct entry {
   way how{};
   std::size_t buckets = 0;
-  std::vector<double> seconds{};  ///< of each step, by its slowest rank
+  std::vector<double> seconds{};  ///< of each step, on its slowest rank
   double compute = 0, update = 0, hidden = 0;
   std::uint64_t digest = 0;  ///< of the bits of the parameters after a step from zeros
   bool is_same_everywhere = false;
-  std::uint64_t wrong = 0;  ///< gradients of all ranks that are not the mean, after the last step
+  std::uint64_t wrong = 0;  ///< number of gradient elements, over all ranks, that are not the mean after the last step
 };
 
-/// A mean, and what 1.96 standard deviations of one value are.
+/// A mean, and 1.96 standard deviations of one value.
 struct spread {
   double mean = 0, wide = 0;
 };

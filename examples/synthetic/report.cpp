@@ -31,21 +31,21 @@ void describe(const settings& s) {
   const auto all = tensors_of(s.model), used = tensors_of(s.model, s.shrink);
   for (const auto& t : all) elements += t.elements;
   for (const auto& t : used) now += t.elements;
-  std::printf("%s: %zu gradient tensors, %zu numbers", s.model.c_str(), all.size(), elements);
-  if (s.shrink > 1) std::printf(", here shrunk to %zu", now);
-  std::printf("; their sizes are real, their values are not.\n");
+  std::printf("%s: %zu gradient tensors, %zu elements", s.model.c_str(), all.size(), elements);
+  if (s.shrink > 1) std::printf(", reduced by --shrink to %zu", now);
+  std::printf("; real sizes, synthetic values.\n");
   if (!s.simulate.empty())
-    std::printf("A rank computes for %g ms of virtual time a step, of which updates take none, ", s.compute_ms);
+    std::printf("Each rank computes for %g ms of virtual time per step (updates take no time), ", s.compute_ms);
   else if (s.compute_exchanges > 0)
-    std::printf("A rank multiplies matrices for %g times what an exchange takes, ", s.compute_exchanges);
-  else std::printf("A rank multiplies matrices for %g ms a step, ", s.compute_ms);
-  std::printf("%.0f %% of it in the backward pass, shared among the layers by their multiplications.\n",
+    std::printf("Each rank multiplies matrices for %g times the duration of an exchange, ", s.compute_exchanges);
+  else std::printf("Each rank multiplies matrices for %g ms per step, ", s.compute_ms);
+  std::printf("%.0f %% of it in the backward pass, divided among the layers by their multiplications.\n",
               100 * s.backward_share);
 }
 
 void print(const run& r, const settings& s) {
   std::printf("\n%d rank%s, exchange %s\n%6s %11s %9s %9s\n", r.ranks, r.ranks == 1 ? "" : "s", when(r), "Step",
-              "Speed", "LR", "ms");
+              "samples/s", "LR", "ms");
   const auto rate = learning_rate(r.ranks);
   for (std::size_t i = 0; i < r.seconds.size(); ++i)
     if (i < 2 || i % std::size_t(s.every) == 0)
@@ -61,7 +61,7 @@ void print(const run& r, const settings& s) {
 
 void print_scaling(const std::vector<run>& runs, const settings& s) {
   const run& base = runs.front();
-  const double rate = s.batch / steps_of(base).mean;  // of one rank
+  const double rate = s.batch / steps_of(base).mean;  // per rank
   std::printf("\n%6s %8s %11s %10s %15s %13s %11s\n", "ranks", "overlap", "samples/s", "step ms", "communication %",
               "efficiency %", "start-up s");
   for (const run& r : runs) {
@@ -71,8 +71,9 @@ void print_scaling(const std::vector<run>& runs, const settings& s) {
                 100 * samples(r, s) / step / (rate * r.ranks), r.result.start_up);
   }
   std::printf(
-      "Communication: what of a step is neither computing nor updating. Efficiency: of %.1f samples/s a rank, as in "
-      "the first line.\n",
+      "Communication: the part of a step that is neither computation nor update. Efficiency: relative to %.1f "
+      "samples/s "
+      "per rank, as in the first line.\n",
       rate);
 }
 
@@ -81,7 +82,7 @@ bool check(const std::vector<run>& runs, const settings& s) {
   for (const run& r : runs) {
     if (r.result.wrong > 0) {
       well = false;
-      std::fprintf(stderr, "synthetic: %llu gradients were not the mean over %d ranks\n",
+      std::fprintf(stderr, "synthetic: %llu gradient elements were not the mean over %d ranks\n",
                    static_cast<unsigned long long>(r.result.wrong), r.ranks);
     }
     if (!r.overlaps || &r == &runs.front() || r.ranks == 1 || (&r)[-1].ranks != r.ranks) continue;
@@ -89,7 +90,7 @@ bool check(const std::vector<run>& runs, const settings& s) {
     std::printf("%d ranks: overlap makes a step %.1f %% %s.\n", r.ranks, std::abs(shorter),
                 shorter < 0 ? "longer" : "shorter");
     if (s.expect_shorter >= 0 && shorter < s.expect_shorter)
-      well = false, std::fprintf(stderr, "synthetic: that is less than %g %%\n", s.expect_shorter);
+      well = false, std::fprintf(stderr, "synthetic: expected at least %g %% shorter\n", s.expect_shorter);
   }
   return well;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the program prints about its runs.
+// Prints and checks the results of runs.
 #pragma once
 
 #include "outcome.hpp"
@@ -9,26 +9,26 @@
 
 namespace synthetic {
 
-/// What is exchanged, and what the compute phase is.
+/// Prints what is exchanged and what is computed.
 void describe(const settings&);
 
-/// Step, speed, learning rate and time of some steps, and the mean of all but the first.
+/// Prints step, samples/s, learning rate and time of some steps, and the mean of all but the first.
 void print(const run&, const settings&);
 
-/// All runs, against the first one.
+/// Prints all runs, relative to the first one.
 void print_scaling(const std::vector<run>&, const settings&);
 
-/// Whether every gradient was the mean, and whether overlap was worth as much as is expected; says it where not.
+/// Checks that every gradient was the mean, and that overlap shortened steps as expected; prints what is wrong.
 bool check(const std::vector<run>&, const settings&);
 
-/// Where ways took turns, and how long a rank computed in a step.
+/// The ranks and nodes of a comparison, and the seconds of computation per step.
 struct place {
   int ranks = 1, nodes = 1;
   double seconds;
 };
 void print(const std::vector<entry>&, const place&, const settings&);
 
-/// The same of them; and whether the bits are the same on every rank, and whenever the same buckets are exchanged.
+/// The same checks; and that bits are the same on every rank, and in all variants with the same buckets.
 bool check(const std::vector<entry>&, const settings&);
 
 }  // namespace synthetic

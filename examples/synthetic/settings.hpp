@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What can be set on the command line, and what the program does without.
+// The options of the command line and their defaults.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace synthetic {
 struct settings {
   std::string model = "resnet50";
   std::vector<int> ranks{1, 2};
-  double compute_ms = 100;  ///< of a rank's step, forward and backward
+  double compute_ms = 100;  ///< per rank and step, forward and backward
   double backward_share = 2.0 / 3;
-  double progress_us = 50;       ///< between two calls of the optimizer's progress(), while a rank computes
-  int batch = 32;                ///< samples of one rank for which the compute phase stands
+  double progress_us = 50;       ///< between two calls of the optimizer's progress() during the backward pass
+  int batch = 32;                ///< samples per rank and step
   std::string overlap = "both";  ///< on, off or both: exchange during the backward pass, or after it
   std::size_t bucket_bytes = 0;  ///< 0: chosen by the cost model
   std::string algorithm = "auto";
@@ -22,15 +22,14 @@ struct settings {
   int every = 5;               ///< steps between two lines of the table
   std::size_t shrink = 1;      ///< every tensor divided by this
   std::string simulate;        ///< file that describes a network; empty: processes of this host
-  double expect_shorter = -1;  ///< per cent; negative: nothing is expected
+  double expect_shorter = -1;  ///< per cent; negative: no expectation
 
-  bool compares = false;  ///< ways of exchanging take turns in one run (always over MPI): those of
+  bool compares = false;  ///< interleave the variants of `moments` and `cuts` in one run; always true over MPI
   std::vector<std::string> moments{"after", "during"}, cuts{"planned"};  ///< see way.hpp
-  double compute_exchanges =
-      0;  ///< instead of compute_ms: so many times what an exchange takes, which is measured first
+  double compute_exchanges = 0;   ///< instead of compute_ms: computation as a multiple of an exchange's duration
   std::string transport = "mpi";  ///< one of `transports`
-  bool by_hand = true;            ///< over MPI, what one would write without a library takes part
-  bool finalizes = true;          ///< MPI, at the end
+  bool by_hand = true;            ///< over MPI: compare with MPI_Allreduce called by hand
+  bool finalizes = true;          ///< over MPI: call MPI_Finalize
 
   std::vector<bool> modes() const {
     return overlap == "both" ? std::vector{false, true} : std::vector{overlap == "on"};
@@ -43,8 +42,7 @@ inline constexpr const char* transports[] = {"mpi", "routed"};
 inline constexpr const char* moments[] = {"after", "during", "helper"};
 inline constexpr const char* cuts[] = {"planned", "tensor", "one"};
 
-/// The settings that the command line asks for, of the program over MPI or of the other one. If it asks for help or for something that there is not,
-/// says so and ends the program.
+/// Parses the command line, of the program over MPI or of the other one. Prints help, or what is wrong, and ends the program if need be.
 settings parse(int argc, char** argv, bool over_mpi = false);
 
 }  // namespace synthetic

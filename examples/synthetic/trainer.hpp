@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One rank of training without a model, in one of the ways of exchanging: gradients are written, averaged, and applied.
+// Training without a model on one rank, with one variant of the exchange: gradients are written, averaged and applied.
 #pragma once
 
 #include "../digits/stopwatch.hpp"
@@ -18,13 +18,13 @@
 
 namespace synthetic {
 
-/// What the parts of a step took; seconds.
+/// The parts of a step in seconds.
 struct parts {
-  double compute = 0;  ///< of the processor, for this thread
+  double compute = 0;  ///< processor time of this thread
   double step = 0, update = 0, hidden = 0;
 };
 
-/// Trains in one way. Several may take turns on the same tensors.
+/// Trains with one variant. Steps of several trainers on the same tensors may alternate.
 template <class Comm, class Algorithm>
 class trainer {
   using inner = kolo::replicated<kolo::update::sgd>;
@@ -33,7 +33,7 @@ class trainer {
                                                          std::declval<Algorithm>()});
 
  public:
-  /// Collective. Communicator, settings and model outlive it.
+  /// Collective. Communicator, settings and model must outlive the trainer.
   trainer(Comm& comm, Algorithm algorithm, const settings& s, const way& w, tensors& model, load<Comm>& busy)
       : comm_{comm},
         settings_{s},
@@ -50,7 +50,7 @@ class trainer {
   trainer(const trainer&) = delete;
   trainer& operator=(const trainer&) = delete;
 
-  /// Computes for so many seconds; write(i) fills gradient i.
+  /// Computes for `seconds`; write(i) fills gradient i.
   template <class Write>
   parts step(double seconds, float rate, Write write) {
     const bool overlaps = way_.when != moment::after;
@@ -87,7 +87,7 @@ class trainer {
   optimizer optimizer_;
 };
 
-/// Trains with all ranks of `comm`, which were started at `since`. Rank 0 fills `out`, and `seconds` with those of every step.
+/// Trains with all ranks of `comm`, which were started at time `since`. Rank 0 fills `out` and the `seconds` of every step.
 template <class Comm, class Algorithm>
 void train(Comm& comm, Algorithm algorithm, const settings& s, bool overlaps, double since, outcome& out,
            std::span<double> seconds) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What all ways of training without a model have in common: tensors of the real sizes, and a backward pass that writes gradients.
+// Common to all variants of training without a model: tensors of real sizes, and a backward pass that writes gradients.
 #pragma once
 
 #include "load.hpp"
@@ -31,17 +31,17 @@ void with_algorithm(const std::string& name, F&& f) {
   else f(kolo::automatic{});
 }
 
-/// The rate of the tutorials' synthetic run: 6.4 at first on four ranks, nothing after 1000 steps.
+/// 6.4 in the first step on four ranks, almost 0 after 1000 steps.
 inline auto learning_rate(int ranks) { return kolo::polynomial_decay{kolo::by_size(1.6f, ranks), 1e-5f, 1000}; }
 
 struct parameter {
   std::span<float> value, gradient;
 };
 
-/// What rank r writes into gradient i.
+/// The value of all elements of gradient i on rank r.
 inline float gradient_of(std::size_t i, int r) { return float(1 + (i + std::size_t(r)) % 7); }
 
-/// Values in ordinary memory, gradients in memory that the other ranks can read.
+/// Values in ordinary memory, gradients in memory that other ranks can read.
 class tensors {
  public:
   tensors(std::vector<scaling::tensor> all, const kolo::shm::allocator<float>& shared)
@@ -56,11 +56,11 @@ class tensors {
   std::vector<parameter>& parameters() { return parameters_; }
   std::span<float> values() { return values_; }
 
-  /// Gradient i as it comes out of rank r's backward pass.
+  /// Writes gradient i of rank r.
   void write(std::size_t i, int r) {
     std::fill(parameters_[i].gradient.begin(), parameters_[i].gradient.end(), gradient_of(i, r));
   }
-  /// The same with numbers that look random: their sums show by their bits in which order they were added.
+  /// The same with pseudo-random numbers: the bits of their sums depend on the order of additions.
   void write_noise(std::size_t i, int r) {
     auto x = std::uint32_t(i * 7919 + std::size_t(r) * 104729 + 1);
     for (float& g : parameters_[i].gradient) x = x * 1664525u + 1013904223u, g = float(std::int32_t(x)) * 1e-9f;
@@ -80,7 +80,7 @@ class tensors {
   std::vector<parameter> parameters_{};
 };
 
-/// How many gradients are not the mean over so many ranks.
+/// The number of gradient elements that are not the mean over `ranks`.
 inline std::uint64_t count_wrong(const std::vector<parameter>& parameters, int ranks) {
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -92,7 +92,7 @@ inline std::uint64_t count_wrong(const std::vector<parameter>& parameters, int r
   return wrong;
 }
 
-/// Forward and backward: write(i) when gradient i's share of the work begins, from the last to the first, and ready(i) when it is done.
+/// Forward and backward pass. Backward, from the last tensor to the first: write(i), tensor i's share of the work, ready(i).
 template <class Comm, class Write, class Ready, class Pause>
 void compute(const settings& s, double seconds, const std::vector<scaling::tensor>& sizes, load<Comm>& busy,
              Write write, Ready ready, Pause pause) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Traces a few collectives and training steps of four ranks, and writes all ranks' traces as one file, for timeline.py or ui.perfetto.dev.
+// Traces a few collectives and training steps of four ranks; writes the traces of all ranks to one file, for timeline.py or ui.perfetto.dev.
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/simulate/simulated.hpp>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int ranks = 4;
 
-/// Each step computes, which takes rank 2 twice as long, and then exchanges two buckets of gradients, the first one during the second half.
+/// Each step computes, twice as long on rank 2 as on others, and exchanges two buckets of gradients: the first during the second half of the
+/// computation, the other after it.
 template <class C, class Compute>
 void train(C& comm, Compute compute) {
   std::vector<float> parameters(60'000, 0.0f), early(40'000, 1.0f), late(20'000, 1.0f);
@@ -30,7 +31,7 @@ void train(C& comm, Compute compute) {
   kolo::allreduce(comm, loss, kolo::average, kolo::one_shot{});
 }
 
-/// `Transport` with a memory. Rank 0 writes what all remember.
+/// Trains over a traced `Transport`. Rank 0 writes the merged trace.
 template <class Transport, class C, class Compute>
 void traced_run(C& whole, Compute compute, const char* file) {
   kolo::communicator<kolo::traced<Transport>> comm{whole.transport().split(0, whole.rank())};
@@ -66,8 +67,9 @@ int in_virtual_time(const char* file) {
 int main(int count, char** arguments) {
   const bool is_virtual = count == 3 && std::strcmp(arguments[1], "--simulated") == 0;
   if (count != (is_virtual ? 3 : 2) || (!is_virtual && arguments[1][0] == '-')) {
-    std::cerr << "Usage: timeline [--simulated] FILE     four ranks on this host, or on a described network of 10 "
-                 "Gb/s, in virtual time\n";
+    std::cerr << "Usage: timeline [--simulated] FILE\n"
+                 "Writes to FILE the trace of four processes of this host; --simulated: of four ranks in virtual time "
+                 "on a network of 10 Gb/s\n";
     return 2;
   }
   try {

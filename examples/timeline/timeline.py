@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Draws a merged trace as an SVG timeline: a lane for each rank, with its operations, rounds and waits, and an arrow for each message.
-"""Usage: timeline.py TRACE.json PICTURE.svg     TRACE.json: what kolo::merged_chrome_trace writes"""
+"""Usage: timeline.py TRACE.json PICTURE.svg     TRACE.json: a result of kolo::merged_chrome_trace"""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def lane_top(lane):
 
 
 def messages(events):
-    """(from, to, begin, end, details) of each message that was seen at both ends: those of a pair arrive in the order in which they were sent."""
+    """(from, to, begin, end, details) of each message that is in the traces of both ranks. Messages of a pair arrive in the order in which they were sent."""
     begun, sent, received = {}, defaultdict(list), defaultdict(list)
     for e in events:
         if e["ph"] == "b":
@@ -39,7 +39,7 @@ def messages(events):
 
 
 def nice_step(span):
-    """Of an axis with some ten marks."""
+    """The distance between the marks of an axis with about ten marks."""
     step = 10.0 ** (len(str(int(span * 1000))) - 5)
     while span / step > 12:
         step *= 2 if str(step).strip("0.")[:1] in ("1", "5") else 2.5
@@ -112,7 +112,7 @@ class Picture:
             self.lines.append(f'<rect class="key" x="{x}" y="38" width="12" height="12" fill="{fill}"/>')
             self.text(x + 17, 48, operation, 12)
             x += 40 + 7 * len(operation)
-        self.text(4, 66, "A lane: what rank it is, its calls, their rounds, its waits. An arrow: a message, from when it is sent to when it has come.", 11, ' fill="#666"')
+        self.text(4, 66, "A lane: the calls, rounds and waits of a rank. An arrow: a message, from the begin of the send to the end of the receive.", 11, ' fill="#666"')
 
     def svg(self):
         self.axis()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A training step of libtorch's whose gradients are averaged by kolo and by libtorch's own c10d over Gloo, in turns. Usage: torch_against_gloo [RANKS...]
+// Compares libtorch training steps whose gradients are averaged by kolo and by libtorch's c10d over Gloo. Usage: torch_against_gloo [RANKS...]
 #include <kolo/adapt/torch.hpp>
 
 #define USE_C10D_GLOO
@@ -25,7 +25,7 @@ using group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using network = torch::nn::Sequential;
 constexpr int bursts = 15;
 
-/// Four dense layers, two of them of width x width weights; the same values on every rank and in every call.
+/// Four dense layers, two of them with width x width weights; the same values on every rank and in every call.
 network network_of(std::int64_t width) {
   using torch::nn::Linear, torch::nn::Tanh;
   torch::manual_seed(1);
@@ -43,12 +43,12 @@ group gloo_group(Comm& comm) {
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
   auto made = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::FileStore>(path, comm.size()),
                                                           comm.rank(), comm.size(), options);
-  kolo::barrier(comm);  // all have met
+  kolo::barrier(comm);  // all ranks have connected
   if (comm.rank() == 0) ::unlink(path.c_str());
   return made;
 }
 
-/// All gradients as one vector, averaged, and back: what a plain program does.
+/// Copies all gradients into one vector, averages it, and copies them back, as a simple program does.
 void average_flat(c10d::ProcessGroup& by, const std::vector<torch::Tensor>& parameters) {
   const torch::NoGradGuard no_graph;
   std::vector<torch::Tensor> flat;
@@ -60,8 +60,8 @@ void average_flat(c10d::ProcessGroup& by, const std::vector<torch::Tensor>& para
   for (const auto& p : parameters) p.grad().copy_(all[0].narrow(0, first, p.numel()).view_as(p)), first += p.numel();
 }
 
-/// As Python's DistributedDataParallel does it (Debian's libtorch lacks a header that its C++ part includes): gradients are views of buckets of 1 and then
-/// 25 MiB, from the last parameter to the first, and a bucket is summed as soon as backward() has filled it.
+/// Like Python's DistributedDataParallel (whose C++ part includes a header that Debian's libtorch lacks): gradients are views of buckets of 1 and then
+/// 25 MiB, from the last parameter to the first; the allreduce of a bucket starts as soon as backward() has filled it.
 class bucketed {
  public:
   bucketed(group by, std::vector<torch::Tensor> parameters) : by_{std::move(by)} {
@@ -77,7 +77,7 @@ class bucketed {
   void zero_grad() {
     for (one& b : buckets_) b.all[0].zero_();
   }
-  /// Behind backward().
+  /// Call after backward().
   void finish() {
     for (auto& w : in_flight_) w->wait();
     in_flight_.clear();
@@ -111,11 +111,11 @@ class bucketed {
   std::vector<c10::intrusive_ptr<c10d::Work>> in_flight_;
 };
 
-/// Of each way the milliseconds of a step of the slowest rank: a median over bursts, in which the ways take turns.
+/// Milliseconds per step on the slowest rank for each way: medians over bursts; in each burst all ways are measured in turn.
 template <class Comm>
 std::vector<double> measured(Comm& comm, const std::vector<std::function<void()>>& ways, int steps) {
   std::vector<std::vector<double>> taken(ways.size());
-  for (int burst = -2; burst < bursts; ++burst)  // the first two are not counted
+  for (int burst = -2; burst < bursts; ++burst)  // the first two are warm-up
     for (std::size_t w = 0; w < ways.size(); ++w) {
       kolo::barrier(comm);
       const auto start = std::chrono::steady_clock::now();
@@ -136,12 +136,12 @@ double distance(const network& a, const network& b) {
   return most;
 }
 
-/// One line of the table. Returns how far the parameters of the ways are apart in the end.
+/// Prints one line of the table. Returns the largest difference of final parameters between Gloo and kolo.
 template <class Comm>
 double compare(Comm& comm, const group& gloo, std::int64_t width, int steps) {
   const auto noise = at::detail::createCPUGenerator(static_cast<std::uint64_t>(comm.rank()));
-  const auto x = torch::rand({1, 64}, noise),
-             y = torch::rand({1, 10}, noise);  // this rank's batch: so small that the exchange counts
+  // This rank's batch: small, so that the exchange takes a large part of a step.
+  const auto x = torch::rand({1, 64}, noise), y = torch::rand({1, 10}, noise);
   network a = network_of(width), b = network_of(width), c = network_of(width), d = network_of(width);
   torch::optim::SGD alone{a->parameters(), 0.01}, flat{b->parameters(), 0.01}, in_buckets{c->parameters(), 0.01};
   kolo::torch_optimizer by_kolo{comm, torch::optim::SGD{d->parameters(), 0.01}, *d};
@@ -177,18 +177,19 @@ int main(int argc, char** argv) {
       const group gloo = gloo_group(comm);
       kolo::on_root(comm, [&] {
         std::printf(
-            "\n%d ranks: milliseconds of a step, of the slowest rank; medians of %d bursts of 20, 10 and 3, measured "
-            "twice\n",
+            "\n%d ranks: milliseconds per step on the slowest rank; medians of %d bursts of 20, 10 and 3 steps, each "
+            "measured twice\n",
             comm.size(), bursts);
-        std::printf("%10s  %17s  %17s  %17s  %17s\n", "bytes", "no exchange", "Gloo, one vector", "Gloo, in buckets",
+        std::printf("%10s  %17s  %17s  %17s  %17s\n", "bytes", "no exchange", "Gloo, one vector", "Gloo, buckets",
                     "kolo");
       });
       double apart = 0;
       for (const auto& [width, steps] : {std::pair{64, 20}, {256, 10}, {1024, 3}})
         apart = std::max(apart, compare(comm, gloo, width, steps));
       kolo::allreduce(comm, std::span{&apart, 1}, kolo::max);
-      kolo::on_root(comm,
-                    [&] { std::printf("parameters differ by at most %.1e in the end\n", apart), std::fflush(stdout); });
+      kolo::on_root(comm, [&] {
+        std::printf("final parameters of Gloo and kolo differ by at most %.1e\n", apart), std::fflush(stdout);
+      });
       kolo::barrier(comm);
       return apart < 1e-4 ? 0 : 1;
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What both programs share: the digits of examples/digits as tensors, in shuffled batches, and what the test set says of a network.
+// Common to both programs: the digits of examples/digits as tensors, in shuffled batches, and the evaluation on the test set.
 #pragma once
 
 #include "../digits/generator.hpp"
@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <vector>
 
-/// `single [BATCH [EPOCHS [IMAGES]]]`: the batch is that of one process.
+/// Arguments: [BATCH [EPOCHS [IMAGES]]]; BATCH: per process.
 struct settings {
   std::int64_t batch = 64;
   int epochs = 3;
@@ -57,6 +57,6 @@ void report(int epoch, Network& model, const samples& test) {
   const auto scores = model.forward(test.images);
   const double loss = torch::cross_entropy_loss(scores, test.labels).template item<double>();
   const double right = scores.argmax(1).eq(test.labels).to(torch::kFloat).mean().template item<double>();
-  std::printf("epoch %d: loss %.6f, %.2f %% of the test digits are recognised\n", epoch, loss, 100 * right);
+  std::printf("epoch %d: loss %.6f, %.2f %% accuracy on the test set\n", epoch, loss, 100 * right);
   model.train();
 }

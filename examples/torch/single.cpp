@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Trains a convolutional network on handwritten digits with libtorch: single.cpp in one process, parallel.cpp the same on many.
+// Trains a convolutional network on handwritten digits with libtorch: single.cpp in one process, parallel.cpp on several ranks.
 #include "digits.hpp"
 
 struct network : torch::nn::Module {

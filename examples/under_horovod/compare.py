@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Horovod as it is, over an MPI, without and with the library of examples/under_mpi: the same values, and what an allreduce takes.
+# Compares unchanged Horovod over an MPI without and with the library of examples/under_mpi: results, and times of allreduce.
 """Usage: compare.py NAME LAUNCHER LIBRARY [--ranks 2 4] [--repeats 20] [--limit 300]
-NAME: of the MPI; LAUNCHER: its mpiexec; LIBRARY: libkolo_mpi.so; after LIMIT seconds a rank is killed
+NAME: the MPI's name, for the output; LAUNCHER: its mpiexec; LIBRARY: libkolo_mpi.so; LIMIT: seconds after which ranks are killed
 
-It starts itself by LAUNCHER, without the library and with it. The ranks call all that horovod.torch has for tensors on the host, with numbers whose sums are
-exact in every order, and train a network with DistributedOptimizer. Ranks are tried in turns, twice each way; the faster of both medians is printed.
+Runs itself with LAUNCHER, without the library and with it, twice each in turn. The ranks call all functions of horovod.torch for host tensors, with numbers
+whose sums are exact in every order, and train a network with DistributedOptimizer. Times are the lower one of the two runs' medians.
 """
 import argparse
 import hashlib
@@ -25,8 +25,8 @@ SIZES = (1, 16, 64)
 
 
 def calls(hvd):
-    """The results of all calls, in their order. Horovod names a call without a name by how many its rank has made: after those that some ranks only make
-    calls need names, or wait for ever."""
+    """The results of all calls, in order. Horovod names an unnamed call by the number of calls of its rank: after calls that only some ranks make, calls need
+    names, or they wait for ever."""
     r, p = hvd.rank(), hvd.size()
     x = torch.arange(6.0).reshape(2, 3) + r
     for op in (hvd.Sum, hvd.Average, hvd.Min, hvd.Max, hvd.Product, hvd.Adasum):
@@ -60,13 +60,13 @@ def calls(hvd):
         yield hvd.allreduce(x, op=hvd.Sum, process_set=some)
     hvd.remove_process_set(some)
     hvd.barrier()
-    if r == 0:  # the others have nothing left to do
+    if r == 0:  # the other ranks are in join()
         yield hvd.allreduce(x, op=hvd.Sum, name="of one rank alone")
     hvd.join()
 
 
 def training(hvd):
-    """The parameters after some steps, one after the other."""
+    """The parameters after some steps, as one vector."""
     torch.manual_seed(hvd.rank())
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
@@ -82,7 +82,7 @@ def training(hvd):
 
 
 def milliseconds(hvd, mib, repeats):
-    """Of an allreduce, for the slowest rank."""
+    """Milliseconds of an allreduce on the slowest rank, the median."""
     x, all_taken = torch.zeros(mib * MIB // 4), []
     for _ in range(3 + repeats):
         hvd.barrier()
@@ -112,7 +112,7 @@ def as_rank(to, repeats):
 
 
 def run(options, ranks, preloaded):
-    """What the ranks have found."""
+    """Runs the ranks; returns their results."""
     with tempfile.NamedTemporaryFile() as found:
         command = [*shlex.split(options.launcher), "-n", str(ranks), "timeout", "-k", "5", str(options.limit), "env", "HOROVOD_DYNAMIC_PROCESS_SETS=1"]
         if preloaded:
@@ -127,7 +127,7 @@ def run(options, ranks, preloaded):
 
 
 def compare(options, ranks):
-    """Are the values the same?"""
+    """Prints a comparison without and with kolo; returns whether the results are equal."""
     ways = {"without": "", "with": options.preloaded}
     found = {way: [] for way in ways}
     for _ in range(2):
@@ -141,7 +141,7 @@ def compare(options, ranks):
         before, after = (min(run["taken"][str(mib)] for run in found[way]) for way in ways)
         print(f"  hvd.allreduce_, {mib:2} MiB: {before:7.1f} ms without, {after:7.1f} ms with kolo, {before / after:.1f}x")
     print("  " + "; ".join(other["ran"]), flush=True)
-    return calls_agree and apart <= (0 if ranks == 2 else 1e-4) and bool(other["ran"])  # beyond two ranks sums have another order
+    return calls_agree and apart <= (0 if ranks == 2 else 1e-4) and bool(other["ran"])  # with more than two ranks the order of sums differs
 
 
 if __name__ == "__main__":

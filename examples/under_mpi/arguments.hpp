@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each rank can see for itself about the arguments of a call: an error of MPI's, or none. Nobody is asked.
+// Checks of a call's arguments that a rank can make alone, without communication; results are MPI error classes.
 #pragma once
 
 #include "datatypes.hpp"
@@ -12,17 +12,17 @@
 
 namespace under_mpi {
 
-/// The verdict that is no error class: all ranks leave the call to MPI, since they agree on what it follows from.
+/// A result that is no error class: MPI runs the call. It follows from arguments that are equal on all ranks.
 inline constexpr int left_to_mpi = -1;
 
-/// Open MPI takes one buffer for both, as if MPI_IN_PLACE had been said, and programs live on it; MPICH calls that an error.
+/// Open MPI accepts the same buffer for input and output, like MPI_IN_PLACE, and programs depend on it; MPICH reports an error.
 #if defined(OPEN_MPI)
 inline constexpr bool one_buffer_is_in_place = true;
 #else
 inline constexpr bool one_buffer_is_in_place = false;
 #endif
 
-/// Elements that the caller owns, or MPI_IN_PLACE.
+/// A buffer of the caller's, or MPI_IN_PLACE.
 template <class N>
 struct buffer {
   const void* data;
@@ -32,7 +32,7 @@ struct buffer {
   bool is_in_place() const { return data == MPI_IN_PLACE; }
   std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(type); }
 
-  /// MPI_SUCCESS, or the class of what is wrong with it. MPI_BOTTOM is null as well, but then the datatype says where things are.
+  /// MPI_SUCCESS or an error class. Null may be MPI_BOTTOM, with addresses in the datatype.
   int fault() const {
     if (count < 0) return MPI_ERR_COUNT;
     if (type == MPI_DATATYPE_NULL) return MPI_ERR_TYPE;
@@ -41,7 +41,7 @@ struct buffer {
   }
 };
 
-/// Do the two share a byte? Where elements have gaps, nobody asks.
+/// Whether the two share a byte; false if the elements of one have gaps.
 template <class N, class M>
 bool overlap(const buffer<N>& a, const buffer<M>& b) {
   const auto first = reinterpret_cast<std::uintptr_t>(a.data), second = reinterpret_cast<std::uintptr_t>(b.data);
@@ -51,13 +51,13 @@ bool overlap(const buffer<N>& a, const buffer<M>& b) {
   return is_plain(a.type) && is_plain(b.type);
 }
 
-/// The first that is wrong.
+/// The first error, or MPI_SUCCESS.
 inline int first_fault(std::initializer_list<int> faults) {
   const auto wrong = std::find_if(faults.begin(), faults.end(), [](int f) { return f != MPI_SUCCESS; });
   return wrong == faults.end() ? MPI_SUCCESS : *wrong;
 }
 
-/// What a rank gives and what it gets. `own`: where its part lies in what it gets, which is the one place where both may be the same.
+/// Checks input and output. `own`: the address of this rank's part of the output, which alone may also be the input.
 template <class N, class M>
 int fault_of(const buffer<N>& in, const buffer<M>& out, const void* own) {
   if (const int wrong = out.fault(); wrong != MPI_SUCCESS || in.is_in_place()) return wrong;
@@ -65,7 +65,7 @@ int fault_of(const buffer<N>& in, const buffer<M>& out, const void* own) {
   return one_buffer_is_in_place && in.data == own ? MPI_SUCCESS : MPI_ERR_BUFFER;
 }
 
-/// Those are different lengths of one thing.
+/// Lengths in bytes that must be equal.
 inline int fault_of_lengths(std::size_t given, std::size_t wanted) {
   return given == wanted ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
 }

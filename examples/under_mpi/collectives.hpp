@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives of MPI by kolo's algorithms, for counts of any integer type.
+// MPI's collectives by kolo's algorithms, for counts of any integer type.
 #pragma once
 
 #include "arguments.hpp"
@@ -12,7 +12,7 @@
 
 namespace under_mpi {
 
-/// An error of kolo's as an error code of MPI's, in a class of its own, with kolo's sentence; given to the communicator's error handler.
+/// Converts an exception to an MPI error code with its message, in an error class of its own, and calls the communicator's error handler.
 inline int report(entry& e, MPI_Comm comm, const std::exception& what) {
   static const int error_class = [] {
     int made = MPI_ERR_OTHER;
@@ -30,7 +30,7 @@ inline int report(entry& e, MPI_Comm comm, const std::exception& what) {
   return e.code;
 }
 
-/// The others wait for what this rank has given up, unless they know.
+/// Reports this rank's failure to the others, which would wait for it, unless a failure is known already.
 inline void report_failure(communicator& comm, const std::exception& what) {
   if (comm.transport().failed()) return;
   kolo::failure f;
@@ -40,7 +40,7 @@ inline void report_failure(communicator& comm, const std::exception& what) {
   comm.transport().fail(f);
 }
 
-/// `verdict(entry)`: MPI_SUCCESS, an error class, or `left_to_mpi`; it asks nobody, so that a refused call may be repeated as if it had not been.
+/// `verdict(entry)`: MPI_SUCCESS, an error class, or `left_to_mpi`; it does not communicate, so that a refused call has no effect and may be repeated.
 template <class Verdict, class Work, class ByMpi>
 int call(function f, MPI_Comm comm, Verdict verdict, Work work, ByMpi by_mpi) {
   if (inside) return by_mpi();
@@ -68,12 +68,12 @@ int call(function f, MPI_Comm comm, Verdict verdict, Work work, ByMpi by_mpi) {
   return done ? MPI_SUCCESS : by_mpi();
 }
 
-/// What is left to MPI is what it does not define, or what no loop over elements side by side can do. Either is the same on all ranks.
+/// Without an operation (undefined in MPI, or elements with gaps) the call is left to MPI. All ranks agree on that.
 inline int verdict_on(const std::optional<operation>& o, std::initializer_list<int> faults) {
   return o ? first_fault(faults) : left_to_mpi;
 }
 
-/// The collectives that combine. `in` may be MPI_IN_PLACE, and `out` null where it does not matter.
+/// The collectives that reduce. `in` may be MPI_IN_PLACE, and `out` null where it is not significant.
 template <kolo::kind K>
 void combined(communicator& comm, const void* in, void* out, std::size_t count, const operation& o, int root = 0,
               std::span<const std::size_t> counts = {}) {
@@ -85,8 +85,8 @@ void combined(communicator& comm, const void* in, void* out, std::size_t count, 
                                        : counts[me];
   const bool in_place = in == MPI_IN_PLACE || (has_result && in == out);
   const void* const source = in_place ? out : in;
-  std::vector<std::byte> apart(scatters && in_place ? wanted * o.element_bytes()
-                                                    : 0);  // the result does not come where its block is
+  // In place, the result of a reduce-scatter goes to the begin of the buffer, not to this rank's block.
+  std::vector<std::byte> apart(scatters && in_place ? wanted * o.element_bytes() : 0);
   void* const target = scatters && in_place ? apart.data() : has_result ? out : nullptr;
   const auto combine = [&](const auto& op) {
     const kolo::elements from{source, count, o.element_bytes()};
@@ -184,7 +184,7 @@ int broadcast(void* data, N n, MPI_Datatype type, int root, MPI_Comm comm, ByMpi
       by_mpi);
 }
 
-/// How many elements there are, if each part begins where the one before it ends.
+/// The total count if each part begins where the previous one ends, otherwise nothing.
 template <class N, class P>
 std::optional<std::size_t> side_by_side(std::span<const N> counts, std::span<const P> places) {
   std::size_t total = 0;
@@ -193,7 +193,7 @@ std::optional<std::size_t> side_by_side(std::span<const N> counts, std::span<con
   return total;
 }
 
-/// Part r of what everybody gets begins `places[r]` elements from `out` on.
+/// An allgather in which part r begins `places[r]` elements after `out`.
 inline void gathered(communicator& comm, const void* in, std::size_t n, MPI_Datatype in_type, void* out,
                      std::span<const std::size_t> counts, std::span<const MPI_Aint> places, MPI_Datatype type) {
   const auto each = size_of(type);
@@ -220,7 +220,7 @@ inline void gathered(communicator& comm, const void* in, std::size_t n, MPI_Data
   }
 }
 
-/// `whole`: what a rank gets, where it lies side by side; else its own part only.
+/// `whole`: the output if its parts are contiguous, otherwise this rank's part of it.
 template <class N, class M>
 int fault_of_gathered(const buffer<N>& in, const buffer<M>& part, const buffer<MPI_Count>& whole) {
   if (const int wrong = first_fault({whole.fault(), part.fault()}); wrong != MPI_SUCCESS || in.is_in_place())

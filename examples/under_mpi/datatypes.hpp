@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// MPI's datatypes as bytes: where elements lie side by side these are the user's own, else a packed copy.
+// Elements of MPI datatypes as bytes: the caller's memory if elements are contiguous, otherwise a packed copy.
 #pragma once
 
 #include <kolo/mpi/mpi.hpp>
@@ -14,7 +14,7 @@
 
 namespace under_mpi {
 
-/// Throws what MPI says of a call that has not gone well.
+/// Throws MPI's message if a call has failed.
 inline void check(int code, const char* function) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -34,8 +34,8 @@ inline std::size_t extent_of(MPI_Datatype type) {
   return static_cast<std::size_t>(extent);
 }
 
-/// Is an array of it without a gap? So says the type map, which is the same on all ranks, however each of them has made the type; the order of its parts
-/// may be any.
+/// Whether an array of the type has no gaps. Depends on the type map only, which is the same on all ranks, however they made the type; the parts may be
+/// in any order.
 inline bool is_gapless(MPI_Datatype type) {
   MPI_Count lower = 0, extent = 0, true_lower = 0, true_extent = 0;
   PMPI_Type_get_extent_x(type, &lower, &extent);
@@ -45,11 +45,11 @@ inline bool is_gapless(MPI_Datatype type) {
 }
 bool is_plain(MPI_Datatype type);
 
-/// How a derived datatype was made.
+/// The constructor and the arguments of a derived datatype.
 class recipe {
  public:
   explicit recipe(MPI_Datatype type) {
-#if MPI_VERSION >= 4  // the older functions refuse what was made with numbers of the type MPI_Count
+#if MPI_VERSION >= 4  // the older functions fail for types made with arguments of type MPI_Count
     MPI_Count numbers = 0, places = 0, large = 0, types = 0;
     PMPI_Type_get_envelope_c(type, &numbers, &places, &large, &types, &combiner_);
     if (is_named()) return;
@@ -82,7 +82,7 @@ class recipe {
     return combiner_ == MPI_COMBINER_NAMED || combiner_ == MPI_COMBINER_F90_REAL ||
            combiner_ == MPI_COMBINER_F90_COMPLEX || combiner_ == MPI_COMBINER_F90_INTEGER;
   }
-  /// Do its parts follow each other in memory, in the order of the type map? Where nobody knows: no.
+  /// Whether its parts are contiguous in memory in the order of the type map; false if unknown.
   bool is_in_order() const {
     if (is_named()) return true;
     if (combiner_ == MPI_COMBINER_STRUCT) return members_follow();
@@ -112,12 +112,12 @@ class recipe {
 
   int combiner_ = MPI_COMBINER_NAMED;
   std::vector<int> numbers_;
-  std::vector<MPI_Count> counts_;  ///< the same, or what stands in their place
+  std::vector<MPI_Count> counts_;  ///< numbers_ or, for types made with MPI_Count, their large counts
   std::vector<MPI_Aint> places_;
   std::vector<MPI_Datatype> types_;
 };
 
-/// Does an array of it consist of its bytes, in order and without a gap? What was found out about a derived type is kept with it.
+/// Whether the bytes of an array of the type are contiguous and in order. Cached in an attribute of a derived type.
 inline bool is_plain(MPI_Datatype type) {
   static const int key = [] {
     int made = MPI_KEYVAL_INVALID;
@@ -136,7 +136,7 @@ inline bool is_plain(MPI_Datatype type) {
   return plain;
 }
 
-/// `count` elements of a datatype at an address, as bytes. `fill` and `spread` do nothing where these are the user's own.
+/// `count` elements of a datatype as bytes. fill() packs and spread() unpacks; no effect if the bytes are the caller's memory.
 class block {
  public:
   block(const void* data, std::size_t count, MPI_Datatype type)
@@ -178,12 +178,12 @@ class block {
 
   template <class F>
   void in_parts(F f) {
-    const auto extent = extent_of(type_);  // may stand for a negative number, which wraps around as it should
+    const auto extent = extent_of(type_);  // a negative extent wraps around, and so does the address: correct
     const std::size_t most = std::max<std::size_t>((std::size_t{1} << 30) / each_, 1);
     for (std::size_t i = 0; i < count_; i += most) {
       const auto n = std::min(most, count_ - i);
       if (n * each_ > static_cast<std::size_t>(std::numeric_limits<number>::max()))
-        throw std::bad_alloc{};  // one element
+        throw std::bad_alloc{};  // one element is too large
       f(data_ + i * extent, static_cast<number>(n), copy_.data() + i * each_, static_cast<number>(n * each_));
     }
   }

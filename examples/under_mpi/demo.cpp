@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An MPI program that knows nothing of kolo: heat in a rod, by conjugate gradients; every rank has a part of the rod.
+// An MPI program that does not use kolo: heat in a rod, by conjugate gradients; every rank has a part of the rod.
 #include <mpi.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ struct part {
                    MPI_COMM_WORLD);
     return all;
   }
-  /// 2 x[i] - x[i - 1] - x[i + 1], and nothing beyond the ends.
+  /// 2 x[i] - x[i - 1] - x[i + 1], with 0 beyond the ends.
   vector times_matrix(const vector& mine) const {
     const vector x = whole(mine);
     vector y(mine.size());
@@ -69,9 +69,9 @@ int main(int argc, char** argv) {
   double warmest = 0;
   for (const double t : x) warmest = std::fmax(warmest, t);
   MPI_Allreduce(MPI_IN_PLACE, &warmest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  const double wanted = 1000.0 * 1001.0 / 2;  // the middle of a rod that is heated everywhere
+  const double wanted = 1000.0 * 1001.0 / 2;  // the exact solution in the middle of a uniformly heated rod
   if (p.rank == 0)
-    std::printf("%d ranks, %d steps: %.6f in the middle, and %.6f it should be\n", p.size, steps, warmest, wanted);
+    std::printf("%d ranks, %d steps: temperature in the middle %.6f, exact %.6f\n", p.size, steps, warmest, wanted);
   MPI_Finalize();
   return std::fabs(warmest - wanted) < 1e-6 * wanted ? 0 : 1;
 }

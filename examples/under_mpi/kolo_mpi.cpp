@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // libkolo_mpi.so: preloaded under an MPI program, it runs the program's collectives by kolo's algorithms, through MPI's profiling interface.
 //
-// What it cannot do it leaves to MPI: communicators of two groups, those with processes of another MPI_COMM_WORLD, operators on datatypes with gaps.
-// That is decided by what the ranks agree upon, so all of them leave the same calls. What a rank can see to be wrong with its own arguments is an error of
-// MPI's class, and nobody else notices. Of the environment: KOLO_MPI_REPORT=1 writes a line in the end about what ran where; KOLO_MPI_TIMEOUT, in
-// seconds, ends waiting that MPI would never end. MPI_Init, and the first collective of a communicator, meet all ranks.
+// It leaves to MPI: intercommunicators, communicators with processes of another MPI_COMM_WORLD, operators on datatypes with gaps. Such a decision depends
+// only on what is equal on all ranks, so all of them leave the same calls. A fault in a rank's own arguments is reported with MPI's error class, without
+// effect on other ranks. Environment: KOLO_MPI_REPORT=1 prints at the end which calls kolo ran, and which MPI; KOLO_MPI_TIMEOUT: a deadline in seconds for
+// waiting, which in MPI has none. MPI_Init and the first collective of a communicator synchronise its ranks.
 #include "collectives.hpp"
 
 namespace {
 
-/// What MPI_Finalize did not bring about: a program of sessions only, or of Fortran under Open MPI, has ended. Not where MPI was left without an end.
+/// Prints the report if MPI_Finalize was not seen: programs with sessions only, or in Fortran under Open MPI. Not if MPI was not finalized.
 [[gnu::destructor]] void report_at_exit() {
   int begun = 0, over = 0;
   if (PMPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && PMPI_Finalized(&over) == MPI_SUCCESS && over == 0)

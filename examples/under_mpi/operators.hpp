@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// MPI's operators as kolo's kernels: kolo's own loops for the usual numbers, and MPI_Reduce_local, over whole blocks, for everything else.
+// MPI's operators as kernels: kolo's loops for common element types, MPI_Reduce_local on whole blocks for everything else.
 #pragma once
 
 #include "datatypes.hpp"
@@ -18,11 +18,11 @@
 
 namespace under_mpi {
 
-/// An operator of MPI's on elements of one datatype. The kernel refers to it.
+/// An MPI operator on elements of one datatype. Must outlive its kernel.
 class operation {
  public:
-  /// Nothing, where MPI does not define the operator on this type, elements do not lie side by side, or one may not fit into a slot: a communicator moves
-  /// to shared memory between two calls, and both must be left to MPI or neither.
+  /// Nothing if MPI does not define the operator on this type, if elements have gaps, or if one may not fit into a slot. (Also before the communicator
+  /// uses shared memory: the decision must be the same for all calls.)
   static std::optional<operation> of(MPI_Op op, MPI_Datatype type) {
     if (op == MPI_OP_NULL || type == MPI_DATATYPE_NULL || op == MPI_REPLACE || op == MPI_NO_OP) return std::nullopt;
     kolo::kernel own{};
@@ -36,30 +36,30 @@ class operation {
       MPI_Op_commutative(op, &commutes);
     }
     const auto bytes = extent_of(type);
-    constexpr int shortest_slot = 4096;  // bytes, among 64 ranks and more
+    constexpr int shortest_slot = 4096;  // bytes, with 64 ranks or more
     const bool fits = bytes > 0 && bytes <= shortest_slot;
     return fits ? std::optional{operation{own, {op, type, bytes}, commutes != 0}} : std::nullopt;
   }
 
   bool commutes() const { return by_mpi_.commutes(); }
-  /// Which one of MPI's own it is, the same on all ranks; 0: the user's, of which MPI does not say more.
+  /// A number for each predefined operator, the same on all ranks; 0: a user-defined one.
   std::uint32_t code() const {
     const auto all = own_operators();
     const auto own = std::find(all.begin(), all.end(), op_);
     return own == all.end() ? 0 : static_cast<std::uint32_t>(own - all.begin() + 1);
   }
   std::size_t element_bytes() const { return by_mpi_.element_bytes(); }
-  /// Refers to this.
+  /// Refers to this object.
   kolo::kernel kernel() const { return kernel_.combine ? kernel_ : by_mpi_.kernel(); }
 
  private:
   enum rules : unsigned { user = 0, arithmetic = 1, ordering = 2, logical = 4, bitwise = 8, located = 16 };
   struct number {
     unsigned what;
-    kolo::element_type type;  ///< opaque: of none of kolo's operators
+    kolo::element_type type;  ///< opaque: kolo has no loop for it
   };
 
-  /// inout[i] = in[i] op inout[i], by MPI.
+  /// inout[i] = in[i] op inout[i], by MPI_Reduce_local.
   struct reduce_local {
     MPI_Op op;
     MPI_Datatype type;
@@ -91,7 +91,7 @@ class operation {
     return all;
   }
 
-  /// kolo's own, where it has one of these that is as fast as it gets.
+  /// kolo's kernel for sum, product, min and max; otherwise an empty one.
   static kolo::kernel kernel_of(MPI_Op op, kolo::element_type type) {
     if (op == MPI_SUM) return kolo::make_kernel(type, kolo::reduction::sum);
     if (op == MPI_PROD) return kolo::make_kernel(type, kolo::reduction::product);
@@ -100,7 +100,7 @@ class operation {
     return {};
   }
 
-  /// The predefined datatypes that some predefined operator takes (MPI 3.1, 5.9.2 and 5.9.4).
+  /// The predefined datatypes for which predefined operators are defined (MPI 3.1, 5.9.2 and 5.9.4).
   static const std::unordered_map<MPI_Datatype, number>& numbers() {
     static const auto all = [] {
       constexpr unsigned integer = arithmetic | ordering | bitwise, c_integer = integer | logical,
@@ -109,7 +109,7 @@ class operation {
       const auto put = [&m](unsigned what, std::initializer_list<MPI_Datatype> types,
                             kolo::element_type kolos = kolo::element_type::opaque) {
         for (const auto t : types)
-          if (t != MPI_DATATYPE_NULL) m.emplace(t, number{what, kolos});  // some are missing where there is no Fortran
+          if (t != MPI_DATATYPE_NULL) m.emplace(t, number{what, kolos});  // some types are null without Fortran
       };
       put(c_integer, {MPI_INT, MPI_INT32_T}, kolo::element_type::int32);
       put(c_integer, {MPI_UNSIGNED, MPI_UINT32_T}, kolo::element_type::uint32);
@@ -134,7 +134,7 @@ class operation {
   }
 
   MPI_Op op_;
-  kolo::kernel kernel_;  ///< of kolo's own; empty: MPI_Reduce_local
+  kolo::kernel kernel_;  ///< kolo's; empty: use by_mpi_
   kolo::block_function<reduce_local> by_mpi_;
 };
 

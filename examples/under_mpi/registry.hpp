@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Which kolo communicator stands behind an MPI communicator, what failed there, and how many calls ran where.
+// The kolo communicator of each MPI communicator, its failure, and the numbers of calls that kolo and MPI have run.
 #pragma once
 
 #include "worked_out.hpp"
@@ -21,7 +21,7 @@
 
 namespace under_mpi {
 
-/// kolo itself calls some of the functions that this library replaces.
+/// Set while kolo runs, since it calls some of the functions that this library replaces.
 inline thread_local bool inside = false;
 struct inside_kolo {
   inside_kolo() = default;
@@ -31,14 +31,14 @@ struct inside_kolo {
   bool before = std::exchange(inside, true);
 };
 
-/// An MPI communicator's attribute.
+/// An attribute of each MPI communicator.
 struct entry {
   int rank = 0, size = 1;
-  std::vector<int> ranks{};            ///< in MPI_COMM_WORLD; none: MPI has to do it all
-  std::optional<communicator> comm{};  ///< from its first collective on
-  int code = MPI_SUCCESS;              ///< of the failure that has broken it
-  bool refused = false;                ///< this rank's latest call, while others may wait for it
-  int calls = 0;                       ///< that kolo has run, of the first: as many on all ranks, if none has failed
+  std::vector<int> ranks{};            ///< in MPI_COMM_WORLD; empty: MPI runs all calls
+  std::optional<communicator> comm{};  ///< set by its first collective
+  int code = MPI_SUCCESS;              ///< error code of the failure that has broken it
+  bool refused = false;                ///< this rank's last call was refused; others may wait for it
+  int calls = 0;                       ///< run by kolo, up to a limit; equal on all ranks unless one failed
 };
 
 enum class function {
@@ -57,7 +57,7 @@ inline constexpr const char* names[] = {"Allreduce", "Reduce", "Reduce_scatter",
                                         "Scan",      "Bcast",  "Allgather",      "Allgatherv",
                                         "Alltoall",  "Barrier"};
 
-/// All entries of this process. It is never destroyed: who knows in which order things go when a program ends.
+/// All entries of this process. Never destroyed, since the order of destruction at exit is unknown.
 class registry {
  public:
   static registry& all() {
@@ -65,16 +65,15 @@ class registry {
     return one;
   }
 
-  /// After MPI_Init: collective over all processes. One duplicate of MPI_COMM_WORLD carries whatever is inside it.
+  /// After MPI_Init: collective over all processes. One duplicate of MPI_COMM_WORLD carries all communicators inside it.
   void begin() {
     const inside_kolo here;
     const std::scoped_lock lock{beginning_};
     if (is_over_ || is_ready_) return;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key_, nullptr);
-    int at_the_end =
-        // MPI_Finalize forgets what MPI_COMM_SELF has before it does anything else, whoever calls it
-        MPI_KEYVAL_INVALID;
+    // MPI_Finalize first deletes the attributes of MPI_COMM_SELF, which calls `finalizing`, also if Fortran code calls it.
+    int at_the_end = MPI_KEYVAL_INVALID;
     PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalizing, &at_the_end, nullptr);
     PMPI_Comm_set_attr(MPI_COMM_SELF, at_the_end, this);
     carrier_ = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
@@ -82,19 +81,19 @@ class registry {
     if (auto* const world = find(MPI_COMM_WORLD)) meet(*world, MPI_COMM_WORLD);
   }
 
-  /// Null where MPI has to do it all. Asks nobody, unless MPI_Init was not seen.
+  /// Null if MPI runs all calls of `comm`. Does not communicate, unless MPI_Init was not seen.
   entry* find(MPI_Comm comm) {
     if (is_over_ || comm == MPI_COMM_NULL || (!is_ready_ && !begin_late(comm))) return nullptr;
     void* attribute = nullptr;
     int found = 0;
-    if (PMPI_Comm_get_attr(comm, key_, &attribute, &found) != MPI_SUCCESS) return nullptr;  // freed: MPI says so
+    if (PMPI_Comm_get_attr(comm, key_, &attribute, &found) != MPI_SUCCESS) return nullptr;  // freed: MPI reports it
     auto* const e = found != 0 ? static_cast<entry*>(attribute) : make(comm);
     return e->ranks.empty() ? nullptr : e;
   }
 
-  /// Before the first collective of `comm`, collective over it. False where the carrier is full: then MPI has to do it all.
+  /// Collective over `comm` in its first call, and in the one from which it uses shared memory. False if the carrier is full: MPI runs all calls then.
   bool meet(entry& e, MPI_Comm comm) {
-    if (!e.comm && e.code != MPI_SUCCESS) throw std::runtime_error{"it has failed before"};
+    if (!e.comm && e.code != MPI_SUCCESS) throw std::runtime_error{"this communicator has failed before"};
     if (!e.comm) begin(e, comm, false);
     else if (e.calls < calls_by_messages * e.size && ++e.calls == calls_by_messages * e.size && has_neighbours(e))
       share_memory(e, comm);
@@ -103,7 +102,7 @@ class registry {
 
   void count(function f, bool by_kolo) { ++calls_[static_cast<std::size_t>(f)][by_kolo ? 0 : 1]; }
 
-  /// While MPI still runs: it calls no functions of ours when it shuts down.
+  /// Called while MPI is still running: MPI_Finalize calls no functions of this library later.
   void end() {
     if (is_over_.exchange(true)) return;
     const inside_kolo here;
@@ -115,13 +114,13 @@ class registry {
     report();
   }
 
-  /// Once, by rank 0 of MPI_COMM_WORLD, if the user wishes it. Where MPI did not say who that is, the launcher did.
+  /// Prints the report once, on rank 0 of MPI_COMM_WORLD, if KOLO_MPI_REPORT=1. If the rank is unknown, uses the launcher's variables.
   void report() {
     const char* const wish = std::getenv("KOLO_MPI_REPORT");
     if (!wish || *wish != '1' || has_reported_.exchange(true)) return;
     try {
       if ((rank_ >= 0 ? rank_ : kolo::from_environment().rank) == 0) std::fprintf(stderr, "%s\n", text().c_str());
-    } catch (const std::exception&) {  // nobody knows
+    } catch (const std::exception&) {  // the rank is unknown
     }
   }
 
@@ -142,8 +141,8 @@ class registry {
     return "kolo under MPI, rank 0: " + (line.empty() ? "no collective was seen" : line);
   }
 
-  /// Fortran under Open MPI does not come by MPI_Init: the first collective of all processes will do. Not where threads may have several at once, since
-  /// then ranks may differ in which one is the first.
+  /// Fortran programs under Open MPI do not call this MPI_Init: begins at the first collective of all processes. Not with MPI_THREAD_MULTIPLE, where
+  /// ranks may disagree on the first one.
   bool begin_late(MPI_Comm comm) {
     int threads = MPI_THREAD_MULTIPLE, likeness = MPI_UNEQUAL, begun = 0, over = 0;
     PMPI_Initialized(&begun);
@@ -156,7 +155,7 @@ class registry {
     return is_ready_;
   }
 
-  /// Communicators of two groups, and those that reach out of MPI_COMM_WORLD (to processes that were spawned, say), are MPI's.
+  /// `ranks` stays empty for intercommunicators and for communicators with processes outside of MPI_COMM_WORLD, such as spawned ones.
   entry* make(MPI_Comm comm) {
     const inside_kolo here;
     auto made = std::make_unique<entry>();
@@ -170,9 +169,9 @@ class registry {
     entries_.insert(made.get());
     return made.release();
   }
-  /// What is made for a few calls and freed again does without.
+  /// Times the number of ranks: after so many calls a communicator gets shared memory. Short-lived ones do without.
   static constexpr int calls_by_messages = 2;
-  /// Each has a descriptor, and the program wants some.
+  /// Each communicator with shared memory needs a descriptor.
   static constexpr int most_sharing = 128;
 
   void begin(entry& e, MPI_Comm comm, bool shares) {
@@ -188,7 +187,7 @@ class registry {
     const auto nodes = carrier_->nodes().among(e.ranks).nodes();
     return std::set<int>{nodes.begin(), nodes.end()}.size() < nodes.size();
   }
-  /// All meet first, with a deadline: what has failed, or is refused on one of them, is heard where it always is.
+  /// First an allreduce with a deadline, which reports a failed rank or a refused call like any other collective.
   void share_memory(entry& e, MPI_Comm comm) {
     int may = sharing_ < most_sharing ? 1 : 0;
     kolo::allreduce(*e.comm, std::span{&may, 1}, kolo::min);
@@ -198,7 +197,7 @@ class registry {
     begin(e, comm, true);
     if (e.comm && e.comm->transport().is_near()) ++sharing_, ++shared_;
   }
-  /// Others may wait for what this rank was refused and did not call again.
+  /// Other ranks may wait in a call that was refused on this rank and not repeated: they get an error.
   void take_out(entry& e) {
     if (!e.comm) return;
     if (e.refused) e.comm->transport().leave("it was refused a call by its own arguments, and has not repeated it");
@@ -220,15 +219,15 @@ class registry {
     return MPI_SUCCESS;
   }
 
-  /// Where Open MPI yields while it waits, as `--mca mpi_yield_when_idle 1` makes it, each piece of a message may cost a
-  /// turn of the scheduler's: then pieces are few and long.
+  /// If Open MPI yields while it waits (`--mca mpi_yield_when_idle 1`), each piece of a message may cost a time slice: uses
+  /// few, long pieces then.
   static kolo::mpi::options how() {
     kolo::mpi::options o{.timeout = deadline()};
     const char* const yields = std::getenv("OMPI_MCA_mpi_yield_when_idle");
     if (yields && *yields == '1') o.piece_bytes = std::size_t{4} << 20;
     return o;
   }
-  /// KOLO_MPI_TIMEOUT, in seconds; without it a year, since MPI waits for ever.
+  /// KOLO_MPI_TIMEOUT in seconds; default: a year, since MPI waits for ever.
   static std::chrono::nanoseconds deadline() {
     const char* const wish = std::getenv("KOLO_MPI_TIMEOUT");
     const double seconds = wish ? std::atof(wish) : 0;
@@ -240,7 +239,7 @@ class registry {
   std::shared_ptr<kolo::mpi::carrier> carrier_;
   std::unordered_set<entry*> entries_;
   std::atomic<long> calls_[std::size(names)][2]{};
-  std::atomic<int> sharing_{0}, shared_{0};  ///< communicators that have shared memory, and that have had it
+  std::atomic<int> sharing_{0}, shared_{0};  ///< communicators that have shared memory; that have or had it
   std::atomic<bool> is_ready_{false}, is_over_{false}, has_reported_{false};
   int key_ = MPI_KEYVAL_INVALID, rank_ = -1;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What carries the collectives: MPI's messages at first, and shared memory within each host for a communicator that is used a lot.
+// The transport of the collectives: MPI messages at first, and shared memory within each host for a communicator that is used often.
 #pragma once
 
 #include <kolo/mpi/mpi.hpp>
@@ -11,19 +11,19 @@
 
 namespace under_mpi {
 
-/// Whoever waits in shared memory lets MPI progress meanwhile, as MPI's own collectives do: a peer may stand in MPI_Recv for what this rank has sent
-/// by MPI_Isend, and come to the collective after that only.
+/// While a rank waits in shared memory, it lets MPI progress, as MPI's collectives do: a peer may be in MPI_Recv for a message that this rank sent by
+/// MPI_Isend, and call the collective only after it.
 class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport> {
   using base = kolo::routed<kolo::shm::transport, kolo::mpi::transport>;
 
  public:
-  /// Collective over `existing`, as a kolo::mpi::transport on a carrier is. `shares`: ranks of one host meet in shared memory, if they can.
+  /// Collective over `existing`, like a kolo::mpi::transport on a carrier. `shares`: ranks of one host use shared memory, if possible.
   transport(const std::shared_ptr<kolo::mpi::carrier>& on, MPI_Comm existing, const std::vector<int>& ranks,
             const kolo::mpi::options& o, bool shares)
       : base{meeting(kolo::mpi::transport{on, existing, ranks, o}, shares)}, on_{on} {}
 
   transport split(int, int) {
-    throw kolo::error{kolo::errc::invalid_argument, "MPI splits its communicators, and each part has one of kolo's"};
+    throw kolo::error{kolo::errc::invalid_argument, "not supported: split the MPI communicator instead"};
   }
 
   void relax(kolo::backoff& wait, const kolo::wait_context& context) {
@@ -35,16 +35,16 @@ class transport : public kolo::routed<kolo::shm::transport, kolo::mpi::transport
   }
 
  private:
-  static constexpr std::chrono::seconds longest_meeting{
-      10};  // all have come to it, so nobody is waited for but who cannot
-  static constexpr std::chrono::microseconds longest_nap{50};  // a message by rendezvous takes a few of them
+  static constexpr std::chrono::seconds longest_meeting{10};  // short: all ranks are in this call already
+  static constexpr std::chrono::microseconds longest_nap{
+      50};  // short: a rendezvous message needs progress several times
 
   static base meeting(kolo::mpi::transport messages, bool shares) {
     return shares ? base::near_where_possible(std::move(messages), longest_meeting)
                   : base::far_only(std::move(messages));
   }
 
-  /// Asks for a tag that nobody sends, since Open MPI does nothing else where it finds a message at once.
+  /// Probes for a tag that is never sent: if Open MPI finds a message at once, it makes no progress.
   void let_mpi_progress() {
     int is_there = 0;
     PMPI_Iprobe(MPI_ANY_SOURCE, 0, on_->communicator().get(), &is_there, MPI_STATUS_IGNORE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What communicators that were freed had worked out: which algorithm for which call, and how it goes. Programs free and make them by the thousand.
+// A cache of freed communicators' algorithm choices and plans. Some programs make and free thousands of communicators.
 #pragma once
 
 #include "transport.hpp"
@@ -14,7 +14,7 @@ namespace under_mpi {
 
 using communicator = kolo::communicator<transport>;
 
-/// It depends on the rank, on where the ranks are, and on the table that the choice goes by: whoever is alike takes it.
+/// Choices depend on the rank, the nodes of all ranks, and the tuning table: a new communicator with the same key takes them over.
 class worked_out {
  public:
   void keep(communicator& comm) {

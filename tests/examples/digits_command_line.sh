@@ -29,18 +29,18 @@ refused "'two' is not possible" --ranks two
 refused "'2.5' is not possible" --epochs 2.5
 refused "'0' is not possible" --epochs 0
 refused "'0' is not possible" --batch 0
-refused "7 ranks cannot share 240 images equally; choose a multiple of 7, such as 238" --ranks 7
-refused "which is 0" --delay 1
-refused "choose at least as many as --fragments, and more than --delay" --outer 4 --delay 4
-refused "no --leaves" --outer 4 --leaves 4
+refused "240 images cannot be divided equally among 7 ranks; choose a multiple of 7, such as 238" --ranks 7
+refused "have no effect without --outer" --delay 1
+refused "must be at least --fragments and greater than --delay" --outer 4 --delay 4
+refused "cannot be combined with --leaves" --outer 4 --leaves 4
 refused "choose a smaller --batch" --images 100 --batch 120
 refused "--unknown" --unknown
 refused "$work/none is not a directory" --mnist "$work/none"
-refused "$work/train-images-idx3-ubyte is not there" --mnist "$work"
+refused "$work/train-images-idx3-ubyte does not exist" --mnist "$work"
 
 printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34short' > "$work/train-images-idx3-ubyte"
 printf '\0\0\10\1\0\0\0\2\1\2' > "$work/train-labels-idx1-ubyte"
-refused "$work/train-images-idx3-ubyte is truncated: its header announces 1568 bytes, and 5 follow" --mnist "$work"
+refused "$work/train-images-idx3-ubyte is truncated: its header announces 1568 bytes, but 5 follow" --mnist "$work"
 
 # idx MAGIC COUNT DIMENSIONS BYTES: a file of zeros, with the numbers below 256 as they stand in an IDX header.
 idx() { printf "\\0\\0\\10\\$1\\0\\0\\0\\$2$3"; head -c "$4" /dev/zero; }
@@ -48,7 +48,7 @@ for part in train t10k; do
   idx 3 170 '\0\0\0\34\0\0\0\34' $((120 * 784)) > "$work/$part-images-idx3-ubyte"
   idx 1 170 '' 120 > "$work/$part-labels-idx1-ubyte"
 done
-"$digits" --mnist "$work" --batch 120 --ranks 1,2 --epochs 2 > "$work/output" 2>&1 && grep -qF '120 MNIST digits to learn from' "$work/output" ||
+"$digits" --mnist "$work" --batch 120 --ranks 1,2 --epochs 2 > "$work/output" 2>&1 && grep -qF '120 MNIST digits for training' "$work/output" ||
   { cat "$work/output"; failed=1; }
 
 # A checkpoint that cannot be written is said, at the end; the training is not lost.
@@ -79,12 +79,12 @@ fi
 simulated=()
 [ ! -e /usr/include/nlohmann/json.hpp ] || simulated=(--simulate "$work/network")
 "$digits" --images 9600 --epochs 4 --ranks 2,3 --outer 10 --fragments 2 --delay 1 --accuracy-above 85 "${simulated[@]}" > "$work/output" 2>&1 &&
-  [ "$(grep -c ' % by local steps, ' "$work/output")" = 2 ] || { cat "$work/output"; failed=1; }
+  [ "$(grep -c ' % with local steps, ' "$work/output")" = 2 ] || { cat "$work/output"; failed=1; }
 
 # And what is right works: every algorithm, and a checkpoint that is read back.
 for algorithm in auto ring recursive_doubling circulant one_shot two_shot; do
   "$digits" --images 600 --epochs 2 --ranks 1,2,3 --algorithm $algorithm > "$work/output" 2>&1 || { cat "$work/output"; failed=1; }
 done
-"$digits" "${small[@]}" --checkpoint "$work/state" > "$work/output" 2>&1 && grep -qF "Read back from $work/state" "$work/output" ||
+"$digits" "${small[@]}" --checkpoint "$work/state" > "$work/output" 2>&1 && grep -qF "Accuracy of the checkpoint in $work/state" "$work/output" ||
   { cat "$work/output"; failed=1; }
 exit $failed

@@ -75,7 +75,7 @@ TEST_CASE("what is missing is named") {
   fs::rename(files.path / "train-labels-idx1-ubyte", files.path / "train-labels-idx1-ubyte.gz");
   CHECK(files.says("train-labels-idx1-ubyte.gz", "is still compressed: unpack it with gunzip"));
   fs::remove(files.path / "train-labels-idx1-ubyte.gz");
-  CHECK(files.says("train-labels-idx1-ubyte", "is not there. The MNIST directory holds"));
+  CHECK(files.says("train-labels-idx1-ubyte", "does not exist. The MNIST directory must contain"));
 }
 
 TEST_CASE("a file that is cut anywhere is truncated, and one with more behind is too long") {
@@ -83,9 +83,9 @@ TEST_CASE("a file that is cut anywhere is truncated, and one with more behind is
   const std::string name = "train-images-idx3-ubyte";
   const auto whole = fs::file_size(files.path / name);
   fs::resize_file(files.path / name, whole + 1);
-  CHECK(files.says(name, "is too long: its header announces 2352 bytes, and 2353 follow"));
+  CHECK(files.says(name, "is too long: its header announces 2352 bytes, but 2353 follow"));
   fs::resize_file(files.path / name, whole - 1);
-  CHECK(files.says(name, "is truncated: its header announces 2352 bytes, and 2351 follow"));
+  CHECK(files.says(name, "is truncated: its header announces 2352 bytes, but 2351 follow"));
   for (const std::uintmax_t bytes : {16u, 15u, 4u, 3u, 0u}) {
     fs::resize_file(files.path / name, bytes);
     CHECK(files.says(name, "is truncated"));
@@ -104,12 +104,12 @@ TEST_CASE("other files are not taken for images or labels") {
 TEST_CASE("counts, sizes and labels that do not fit are said with the numbers") {
   const mnist files;
   files.write("t10k-labels-idx1-ubyte", {0x801, 1}, 1);
-  CHECK(files.says("t10k-labels-idx1-ubyte", "holds 2 images, but"));
+  CHECK(files.says("t10k-labels-idx1-ubyte", "contains 2 images, but"));
   files.write("t10k-labels-idx1-ubyte", {0x801, 2}, 2);
   files.write("t10k-images-idx3-ubyte", {0x803, 2, 27, 28}, 2 * 27 * 28);
   CHECK(files.says("t10k-images-idx3-ubyte", "27 x 28 pixels instead of 28 x 28"));
   files.write("t10k-images-idx3-ubyte", {0x803, 0, 28, 28}, 0);
-  CHECK(files.says("t10k-images-idx3-ubyte", "holds no images"));
+  CHECK(files.says("t10k-images-idx3-ubyte", "contains no images"));
   files.write("train-labels-idx1-ubyte", {0x801, 0x00000003}, 2);
   std::ofstream{files.path / "train-labels-idx1-ubyte", std::ios::app}.put(11);
   CHECK(files.says("train-labels-idx1-ubyte", "says that image 2 shows a 11, which is not a digit"));

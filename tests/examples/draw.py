@@ -57,7 +57,7 @@ refuses("there is no algorithm 'rign'; choose one of\nring: ", "rign", "allreduc
 refuses("there is no broadcast in 'ring'; choose from\nring: ", "ring", "broadcast", "4")
 refuses("does not support this number of ranks", "recursive_doubling", "allgather", "6")
 refuses("ranks", "ring", "allreduce", "1")
-refuses("say an algorithm; one of\nring: ")
+refuses("name an algorithm; one of\nring: ")
 refuses("cannot write", "ring", "--out", "/nowhere/at/all.svg")
 
 picture = root / "examples/draw/four.svg"

@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as work:
     rows = rows_of(text)
     expect(status == 0, f"status {status}: {said}")
     expect(list(rows) == [1, 2, 4, 8, 16, 32, 64, 128, 256], f"rows of {list(rows)}")
-    expect("25557032 gradients" in text and "not fitted" in text and "753.0 images a second" in text, "the assumptions are not printed")
+    expect("25557032 gradients" in text and "not fitted" in text and "753.0 images per second" in text, "the assumptions are not printed")
     for gpus, published in ((4, "3012"), (8, "5874"), (32, "19600"), (256, "143000")):
         expect(rows[gpus][6] == published, f"{published} does not stand beside {gpus} GPUs: {rows[gpus]}")
         expect(abs(float(rows[gpus][7]) - float(rows[gpus][1]) / float(published)) < 1e-3, f"the ratio of {gpus} GPUs: {rows[gpus]}")

@@ -14,8 +14,8 @@ cat > square.json <<'END'
 END
 "$program" --graph square.json --kib 64 --save mine.json --save-graph again.json --source mine.hpp --mscclpp plan.json --chakra trace --picture mine.svg > said
 wants "square.json, 4 ranks, allreduce of 0.1 MiB"
-wants "bound by flows"
-wants "best of the others"
+wants "lower bound by flows"
+wants "best known: "
 for file in mine.json again.json mine.hpp plan.json trace.0.et trace.3.et mine.svg; do [ -s $file ] || { echo "no $file"; exit 1; }; done
 synthesised() { grep "synthesised, proven" said; }
 first=$(synthesised)

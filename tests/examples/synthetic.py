@@ -39,13 +39,13 @@ def check_table(text, batch, compute_ms):
 
 status, text, said = run("--shrink", 64, "--compute-ms", 2, "--steps", 4, "--batch", 8)
 expect(status == 0, f"two processes: {said}")
-expect("161 gradient tensors, 25557032 numbers, here shrunk to" in text, "the sizes of ResNet-50 are not printed")
+expect("161 gradient tensors, 25557032 elements, reduced by --shrink to" in text, "the sizes of ResNet-50 are not printed")
 expect(list(check_table(text, 8, 2)) == [(1, "off"), (1, "on"), (2, "off"), (2, "on")], "the rows of two processes")
 expect("1.96 sigma" in text and "as in the first line" in text, "spread or base is not printed")
 
 virtual = ("--simulate", network, "--ranks", 4, "--shrink", 256, "--compute-ms", 1, "--batch", 4, "--steps", 11, "--every", 10)
 status, text, said = run(*virtual, "--model", "gpt2", "--bucket-bytes", 300000)
-expect(status == 0 and "148 gradient tensors, 124439808 numbers" in text, f"GPT-2: {said}")
+expect(status == 0 and "148 gradient tensors, 124439808 elements" in text, f"GPT-2: {said}")
 rates = re.findall(r"^ +(\d+) +\S+ +(\d\.\d{5}) ", text, re.M)[:3]
 expect(rates == [("0", "6.40000"), ("1", "6.38721"), ("10", "6.27264")], f"steps and learning rates: {rates}")
 rows = check_table(text, 4, 1)

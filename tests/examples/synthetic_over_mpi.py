@@ -42,7 +42,7 @@ def check(ranks, cuts, *words):
 
 
 text, rows = check(2, ("planned", "tensor", "one"))
-expect("161 gradient tensors, 25557032 numbers, here shrunk to" in text and "2 ranks on 1 node" in text, "the sizes are not printed")
+expect("161 gradient tensors, 25557032 elements, reduced by --shrink to" in text and "2 ranks on 1 node" in text, "the sizes are not printed")
 expect(len({row[-1] for row in rows.values()}) == 1, "among two ranks there is only one order to add in")
 for when, cut, said in (("during", "tensor", "a bucket for each tensor"), ("after", "one", "one bucket for all"), ("helper", "by hand", "MPI_Allreduce for each tensor")):
     found = re.search(rf"^{when}: planned buckets take (\S+) of the time of {said}\.$", text, re.M)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A program of somebody else, by the package.
+# Builds and runs a program that uses the package.
 from pathlib import Path
 
 from conan import ConanFile

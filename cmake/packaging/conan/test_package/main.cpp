@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two ranks add.
+// An allreduce on two ranks.
 #include <kolo/kolo.hpp>
 
 int main() {

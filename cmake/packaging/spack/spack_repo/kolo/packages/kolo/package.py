@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# kolo for Spack 1, from the source tree that one is in: spack dev-build kolo@0.2.0
+# kolo for Spack 1, from the source tree in the current directory: spack dev-build kolo@0.2.0
 import os
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage
@@ -20,8 +20,8 @@ class Kolo(CMakePackage):
     depends_on("cmake@3.23:", type="build")
     depends_on("cli11", type="build", when="+run")
     depends_on("mpi", when="+preload")
-    conflicts("%gcc@:10", msg="kolo is compiled by g++ 11 or clang 14, or later ones")
-    conflicts("%clang@:13", msg="kolo is compiled by g++ 11 or clang 14, or later ones")
+    conflicts("%gcc@:10", msg="kolo needs g++ 11 or clang 14, or newer")
+    conflicts("%clang@:13", msg="kolo needs g++ 11 or clang 14, or newer")
 
     def cmake_args(self):
         args = [
@@ -35,7 +35,7 @@ class Kolo(CMakePackage):
             self.define_from_variant("KOLO_PACKAGE", "run"),
             self.define_from_variant("KOLO_PACKAGE_PRELOAD", "preload"),
         ]
-        if self.spec.satisfies("+preload"):  # by the wrapper of this MPI, which Debian gives the MPI's name, and by no other one
+        if self.spec.satisfies("+preload"):  # only with the compiler wrapper of this MPI; Debian adds the MPI's name as a suffix
             own = "openmpi" if self.spec["mpi"].name == "openmpi" else "mpich"
             wrapper = self.spec["mpi"].mpicxx
             wrapper = f"{wrapper}.{own}" if os.path.exists(f"{wrapper}.{own}") else wrapper
