@@ -135,8 +135,7 @@ TEST_CASE("device: pinned memory and events are reused") {
   });
 }
 
-TEST_CASE(
-    "device: a call with another current device, or memory that is not device memory, is refused with the numbers") {
+TEST_CASE("device: a wrong current device, or memory not on the device, is refused with the numbers") {
   cuda_double::the.devices = 2;
   on_devices({1}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> here{of_rank(0, 10), s};
