@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The examples that need MPI, by each MPI's own compiler, as in tests/mpi: libkolo_mpi.so under a program, the digits, and the synthetic gradients.
+# The examples that need MPI, built by each MPI's compiler wrapper, as in tests/mpi: libkolo_mpi.so with a program, the digits, and the synthetic gradients.
 kolo_wanted(wanted mpi)
 if(NOT wanted)
   return()
@@ -12,14 +12,14 @@ if(CMAKE_COMPILE_WARNING_AS_ERROR)
 endif()
 set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
   UCX_LOG_LEVEL=error KOLO_MPI_REPORT=1
-  OMPI_MCA_btl_vader_single_copy_mechanism=none)  # so that a message wants its sender
+  OMPI_MCA_btl_vader_single_copy_mechanism=none)  # so that a message needs its sender
 set(the_rest "Reduce 1108, Reduce_scatter 554, Reduce_scatter_block 554, Scan 554, Bcast 70, Allgather 70, Allgatherv 140, Alltoall 70, Barrier 5 and 1 by MPI; shared memory in [0-9]+ communicators")
 set(left_mpich "3 by MPI")
-set(left_openmpi "4 by MPI")  # it looks at arguments, and is asked to
+set(left_openmpi "4 by MPI")  # it checks arguments, so one more test runs
 set(manners_mpich "Allreduce [0-9]+, Reduce 1, Reduce_scatter 1, Reduce_scatter_block 1, Scan 1, Bcast 17, Allgather 17, Allgatherv 33, Alltoall 17, Barrier 800 and 1 by MPI; shared memory in 3 communicators")
-set(manners_openmpi "Allreduce [0-9]+, Alltoall 1, Barrier 100; shared memory in 2 communicators")  # it has no calls with large counts
+set(manners_openmpi "Allreduce [0-9]+, Alltoall 1, Barrier 100; shared memory in 2 communicators")  # it has no large-count functions
 
-# A test that has PASS_REGULAR_EXPRESSION is not told by CTest how its program ended.
+# With PASS_REGULAR_EXPRESSION CTest ignores the exit status.
 set(ended_well sh -c [["$@" && echo ended well]] sh)
 
 # built_by(<mpi> <output> <word>...): a file that this MPI's compiler makes.
@@ -34,7 +34,7 @@ function(built_by mpi output)
 endfunction()
 
 set(mode "")
-if(KOLO_TEST_COMPILED)  # as the parts
+if(KOLO_TEST_COMPILED)  # as the parts are
   set(mode -DKOLO_COMPILED $<TARGET_FILE:kolo_compiled>)
 endif()
 if(TARGET digits)
@@ -51,7 +51,7 @@ endif()
 foreach(mpi mpich openmpi)
   string(TOUPPER ${mpi} upper)
   if(NOT KOLO_MPICXX_${upper} OR NOT KOLO_MPIEXEC_${upper})
-    continue()  # tests/mpi has said it
+    continue()  # tests/mpi has printed that
   endif()
   set(library "${CMAKE_CURRENT_BINARY_DIR}/libkolo_mpi.${mpi}.so")
   set(program "${CMAKE_CURRENT_BINARY_DIR}/under_mpi.${mpi}")
@@ -74,7 +74,7 @@ foreach(mpi mpich openmpi)
     kolo_check(examples.under_mpi.sessions LABELS mpi
       COMMAND ${ended_well} "${KOLO_MPIEXEC_${upper}}" -n 2 env "LD_PRELOAD=${library}" "${program}" sessions TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2 PASS_REGULAR_EXPRESSION "Allreduce 1 by MPI.*ended well")
-  else()  # Debian's MPICH spawns nothing
+  else()  # Debian's MPICH cannot spawn
     kolo_check(examples.under_mpi.spawn LABELS mpi
       COMMAND ${ended_well} "${KOLO_MPIEXEC_${upper}}" -x "LD_PRELOAD=${library}" -n 1 "${program}" spawn TARGETS kolo_test_over_mpi
       PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
