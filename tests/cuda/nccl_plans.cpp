@@ -153,7 +153,7 @@ TEST_CASE("nccl: a restarted request becomes a graph") {
         }) == "");
 }
 
-TEST_CASE("nccl: if one rank cannot capture, no rank launches a graph, and how() says why") {
+TEST_CASE("nccl: if one rank cannot capture, no rank launches a graph, and how() gives the reason") {
   for (const bool at_the_end : {false, true}) {
     std::vector<std::string> how(3);
     CHECK(on_device_ranks(3, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {

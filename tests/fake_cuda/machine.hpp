@@ -138,7 +138,7 @@ struct machine {
     e.after = e.stream->put;
     recorded[e.shared] = e;
   }
-  /// A recording of another process passes when that process runs it; it is asked to.
+  /// A recording of another process passes when that process runs it; want() requests that.
   void wait_for_any(cudaStream_t name, const event_state& e) {
     put(name, [this, shared = e.shared, n = e.shared->recorded.load()] {
       if (n == 0 || shared->has_passed(n)) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// automatic over MPI: it selects MPI's own collectives where they are faster and give the bits that the caller asks for; all ranks choose alike.
+// automatic over MPI: it selects MPI's own collectives where they are faster and give the bits that the caller asks for; all ranks make the same choice.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 

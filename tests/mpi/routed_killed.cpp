@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The last rank of two nodes is killed between two calls or within one: its neighbour finds out through shared memory, and tells the others at once. killed.sh
+// The last rank of two nodes is killed between two calls or within one: its neighbour finds out through shared memory, and notifies the rest at once. killed.sh
 // runs this, and checks that each other rank prints it.
 #include <signal.h>
 #include <unistd.h>

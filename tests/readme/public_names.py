@@ -22,12 +22,12 @@ HELD = {"kolo::" + name for name in (
 # Names that no program here uses. Concepts are constraints; names for CUDA, NCCL and PyTorch need these to compile.
 NO_PROGRAM = re.compile(r"kolo::(cuda|nccl|c10d|ability)(::|$)|(.*::)?[A-Z]\w*$")
 NO_PROGRAM_EITHER = {"kolo::" + name for name in (
-    "call_site explanation::considered operator_check overlap_report predivided product_t schedule_is_wrong synthesized::of_kind bits_differ torch_elements "  # in `auto`, or what a compiler says
+    "call_site explanation::considered operator_check overlap_report predivided product_t schedule_is_wrong synthesized::of_kind bits_differ torch_elements "  # deduced with `auto`, or in a compiler's message
     "from_json to_json simulate::from_json simulate::to_json "                             # nlohmann::json calls them
     "wait_context::deadline_of wait_context::is_point_to_point wait_context::number_for_all wait_context::only_sends wait_context::with_peer error::mark_thrown "  # between transport and engine
-    "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # the choice's own
+    "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # internal to the selection
     "failure::caused_by shm::allocator::resource sharded_optimizer::expect_load sharded_optimizer::values_of "  # between parts of the library
-    "bucket_plan::one bucket_plan::one::range sharded::iterator recursive_halving::halving neighbour "  # in `auto`, or what others are made of
+    "bucket_plan::one bucket_plan::one::range sharded::iterator recursive_halving::halving neighbour "  # deduced with `auto`, or parts of other types
     "background::change background::take_back background::wait_until cccl_communicator::group_guard_type rabenseifner::nearest_first").split()}
 
 
