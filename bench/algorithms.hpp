@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The algorithms that are compared: one line each. Add yours to the list of its collective; the name is what the report calls it.
+// The algorithms that are compared: one line each. Add yours to the list of its collective; the report uses its name.
 #pragma once
 
 #include <kolo/kolo.hpp>
@@ -8,7 +8,7 @@
 
 namespace kolo_bench {
 
-/// A name, and what stands behind it: a schedule, a family of them, or kolo::automatic.
+/// A name, and its schedule, family of schedules, or kolo::automatic.
 template <class A>
 struct entry {
   const char* name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One clock for all cores of a host, in ticks, and which cores there are.
+// A clock in ticks that all cores of a host share, and the list of cores.
 #pragma once
 
 #include <sched.h>
@@ -14,7 +14,7 @@
 namespace kolo_bench {
 
 #if defined(__x86_64__)
-/// Waits until what stands before it has been done, and keeps back what stands behind it.
+/// Reads the counter after all earlier instructions, and before all later ones.
 inline std::int64_t ticks() {
   unsigned core;
   const auto t = __rdtscp(&core);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The elements that are measured, and the numbers that are put into them: small whole ones, so that every sum is exact.
+// The element types, and the values in them: small whole numbers, so that every sum is exact.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace kolo_bench {
 
-/// The user's type: 16 bytes of statistics.
+/// A user's type: 16 bytes of statistics.
 struct tally {
   float sum, least, greatest;
   std::int32_t count;
 };
 
-/// The user's operator.
+/// A user's operator.
 struct merge {
   static constexpr bool commutative = true;
   tally operator()(const tally& a, const tally& b) const {
@@ -34,11 +34,11 @@ inline std::size_t element_bytes(const std::string& element) {
   throw std::invalid_argument{"there is no element called " + element};
 }
 
-/// What stands at an index: the index modulo 7, plus 1, times a factor; `least` and `greatest` times factors of their own.
+/// The element at an index: the index modulo 7, plus 1, times a factor; `least` and `greatest` times factors of their own.
 class pattern {
  public:
   static constexpr std::size_t period =
-      7 * 256;  ///< bytes: whole periods of 7 elements of 2, 4 and 16 bytes; below what memcpy treats specially
+      7 * 256;  ///< bytes: whole periods of 7 elements of 2, 4 and 16 bytes; below what memcpy handles specially
 
   pattern(const std::string& element, int factor, int least, int greatest)
       : width_{element_bytes(element)}, bytes_(2 * period) {
@@ -56,7 +56,7 @@ class pattern {
     }
   }
 
-  /// Elements `first`, `first` + 1, ... of the pattern.
+  /// Writes elements `first`, `first` + 1, ... of the pattern.
   void write(std::byte* to, std::size_t bytes, std::size_t first) const {
     const std::byte* from = &bytes_[first % 7 * width_];
     for (std::size_t at = 0; at < bytes; at += period) std::memcpy(to + at, from, std::min(period, bytes - at));
@@ -73,7 +73,7 @@ class pattern {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads all of it, as whoever uses a result does.
+/// Reads all of it, as the user of a result does.
 inline void read_through(const std::byte* from, std::size_t bytes) {
   std::uint64_t all = 0, word = 0;
   for (std::size_t at = 0; at + sizeof(word) <= bytes; at += sizeof(word)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The floor: a sum of floats over two ranks, written by hand for that alone, with which kolo's time is compared.
+// The floor: a sum of floats over two ranks, written by hand, as the bound of kolo's time.
 #pragma once
 
 #include "floor_loops.hpp"
@@ -8,20 +8,20 @@
 
 namespace kolo_bench {
 
-/// No types, operators, errors, deadlines or sleeping: nothing but the fewest transfers of cache lines. Where stores are plain, it never
-/// lets the writer of a line write it again after the peer has read it: the reader is the next writer. Which way is fastest depends on
-/// the size and on how far the cores are from one another: there are several, all are measured, and the fastest is the floor.
+/// No types, operators, errors, deadlines or sleeping: only the fewest transfers of cache lines. With plain stores a rank never writes a line again that the
+/// peer has read: the reader is the next writer. The fastest way depends on the size and on the distance of the cores: all ways are measured, and the fastest
+/// is the floor.
 class floor_pair {
  public:
   using storing = loops::storing;
 
-  /// Bytes of zeroed shared memory that the two need.
+  /// Bytes of zeroed shared memory for the two ranks.
   static std::size_t bytes() { return sizeof(layout); }
   floor_pair(std::byte* shared, int rank) : shared_{*reinterpret_cast<layout*>(shared)}, rank_{rank} {}
 
   static constexpr std::size_t line_floats = 14, block_floats = 8 * 1024;
 
-  /// Private buffers, through slots: how inputs are put there, sums written over them, and results stored.
+  /// For private buffers, through slots: how inputs are written to the slots, sums over them, and results to the output.
   template <storing Put = storing::plain, storing Sum = storing::plain, storing Result = storing::plain>
   void staged(const float* in, float* out, std::size_t n) {
     if (n <= line_floats) return by_line(in, out, n);
@@ -29,7 +29,7 @@ class floor_pair {
     by_slots<Put, Sum, Result>(in, out, n);
   }
 
-  /// Both ranks map both ranks' buffers; either all are in place or none is. Each reduces one half and stores it in both results.
+  /// Both ranks map both ranks' buffers; all are in place, or none. Each rank reduces one half and stores it in both results.
   template <storing Own = storing::plain, storing Peers = storing::moved>
   void direct(const float* in, float* out, const float* peer_in, float* peer_out, std::size_t n) {
     const std::size_t half = n / 2 / loops::line * loops::line, first = rank_ == 0 ? 0 : half,
@@ -40,7 +40,7 @@ class floor_pair {
     meet();
   }
 
-  /// Each reads all and stores its own result: more to read, and nothing that the peer has to fetch. Not in place.
+  /// Each rank reads all and stores its own result: more reads, and nothing that the peer has to fetch. Not in place.
   void direct_whole(const float* in, float* out, const float* peer_in, std::size_t n) {
     meet();
     loops::add(in, peer_in, out, n);
@@ -78,13 +78,13 @@ class floor_pair {
     while (a.load(std::memory_order_acquire) < n) _mm_pause();
   }
 
-  /// Tells the peer that this rank's buffers are ready, or done with, and waits for the same news.
+  /// Signals the peer that this rank's buffers are ready, or no longer used, and waits for the peer's signal.
   void meet() {
     shared_.arrived[rank_].n.store(++met_, std::memory_order_release);
     await(shared_.arrived[1 - rank_].n, met_);
   }
 
-  /// As with the block, the two exchange roles with every call: a rank writes what it has read in the call before.
+  /// The two ranks exchange roles with every call, as in by_block: a rank writes the line that it read in the call before.
   void by_line(const float* in, float* out, std::size_t n) {
     const auto e = ++small_;
     line &mine = shared_.lines[(e + static_cast<unsigned>(rank_)) % 2],
@@ -105,7 +105,7 @@ class floor_pair {
     loops::add(in, theirs.data, out, n);
   }
 
-  /// Pair after pair of pieces: put the peer's piece raw into my slot, where it reduces it and from where I read the result back.
+  /// For each pair of pieces: writes the peer's piece to this rank's slot, where the peer reduces it and this rank reads the result.
   template <storing Put, storing Sum, storing Result>
   void by_slots(const float* in, float* out, std::size_t n) {
     const std::size_t pair = 2 * slot_floats, pairs = (n + pair - 1) / pair;

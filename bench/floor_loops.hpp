@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The loops of the floor, with the widest vectors that the compiler was allowed, and the ways in which they may store.
+// The loops of the floor, with the widest vectors that the compiler may use, and their kinds of stores.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ inline void store(float* p, vector v) { _mm_storeu_ps(p, v); }
 inline void stream(float* p, vector v) { _mm_stream_ps(p, v); }
 #endif
 
-/// As every store; past the caches; tile by tile with `rep movsb`, which processors may carry out without fetching the lines that it
-/// overwrites. (A prefetch for writing, ahead of a plain store into the peer's lines, was never the fastest on Zen 4.)
+/// plain: ordinary stores; streamed: past the caches; moved: tile by tile with `rep movsb`, which processors may run without fetching the lines that it
+/// overwrites. (A prefetch for writing before a plain store into the peer's lines was never the fastest on Zen 4.)
 enum class storing { plain, streamed, moved };
 
 inline constexpr std::size_t line = 16, tile = 1024;  // floats
@@ -77,7 +77,7 @@ void copy(const float* from, float* to, std::size_t n) {
   for (; i < n; ++i) to[i] = from[i];
 }
 
-/// a + b to two places at once, each element loaded and added once. Of the two at most one is moved.
+/// a + b to two places, each element loaded and added once. At most one of the two is moved.
 template <storing First, storing Second>
 void add_to_both(const float* a, const float* b, float* first, float* second, std::size_t n) {
   constexpr std::size_t lanes = sizeof(vector) / sizeof(float), vectors = line / lanes;
@@ -104,7 +104,7 @@ void add_to_both(const float* a, const float* b, float* first, float* second, st
   }
 }
 
-/// Streamed stores are seen in any order until here.
+/// Streamed stores are visible in order only after this.
 template <storing... Hows>
 void settle_stores() {
   if constexpr (((Hows == storing::streamed) || ...)) _mm_sfence();

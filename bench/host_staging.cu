@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Times allreduce of floats on devices, ranks as threads: combined on the device, where peers reach each other's memory or through pinned memory, and by the host.
+// Times allreduce of floats on devices, with ranks as threads: reduced on the device, by peer access or through pinned memory, and on the host.
 #include <kolo/compose/messages.hpp>
 #include <kolo/cuda/host_reduction.hpp>
 #include <kolo/cuda/on_device.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int warm = 3, repetitions = 15;
 
-/// Medians of seconds, of the slowest rank, each until the sum is on the device.
+/// The median of the slowest rank's seconds, until the sum is on the device.
 template <class F>
 double seconds(kolo::threads::communicator& host, cudaStream_t s, F call) {
   std::vector<double> all;
@@ -33,7 +33,7 @@ double seconds(kolo::threads::communicator& host, cudaStream_t s, F call) {
   return all[repetitions / 2];
 }
 
-/// After one sum; the same on all ranks.
+/// Checks one sum; the same result on all ranks.
 bool is_right(kolo::threads::communicator& host, kolo::device_span<float> x, cudaStream_t s, auto call) {
   std::vector<float> values(x.size(), static_cast<float>(host.rank() + 1));
   kolo::cuda::copy(x.data(), values.data(), x.size() * sizeof(float), s);
@@ -71,7 +71,7 @@ void compare(kolo::threads::communicator& host, auto& pinned, bool& all_right) {
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : std::max(2, kolo::cuda::devices());
   if (kolo::cuda::devices() == 0) {
-    std::printf("not run: this process sees no GPU, and %d ranks would share what there is\n", ranks);
+    std::printf("not run: this process sees no GPU, and %d ranks need one\n", ranks);
     return 77;
   }
   using messages = kolo::messages<kolo::threads::transport>;

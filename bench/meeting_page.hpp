@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A page that the ranks of a group share, where they agree on the moment at which they start: the same means for every library.
+// A page that the ranks of a group share, through which they agree on a common start: the same for every library.
 #pragma once
 
 #include "clock.hpp"
@@ -19,7 +19,7 @@ namespace kolo_bench {
 struct meeting_page {
   alignas(128) std::atomic<std::uint32_t> arrived;
   alignas(128) std::atomic<std::uint64_t> generation;
-  std::atomic<std::int64_t> start;  ///< beside the generation: one cache line tells all
+  std::atomic<std::int64_t> start;  ///< in the cache line of the generation
 
   static constexpr std::size_t bytes = 4096;
 
@@ -27,15 +27,15 @@ struct meeting_page {
     const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
     void* at = fd < 0 ? MAP_FAILED : ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0) ::close(fd);
-    if (at == MAP_FAILED) throw std::runtime_error{"the page where the ranks meet cannot be mapped: " + file};
+    if (at == MAP_FAILED) throw std::runtime_error{"the ranks' meeting page cannot be mapped: " + file};
     return static_cast<meeting_page*>(at);
   }
 };
 
-/// How a rank waits for the others: on a core of its own; where ranks share cores; where they have threads that need the cores.
+/// How a rank waits for the others: spin on a core of its own; yield if ranks share cores; sleep if the library's threads need the cores.
 enum class waiting { spin, yield, sleep };
 
-/// One rank's place at the page.
+/// One rank's access to the page.
 class meeting {
  public:
   meeting(meeting_page& page, int size, waiting how)
@@ -44,8 +44,8 @@ class meeting {
         how_{how},
         lead_{static_cast<std::int64_t>(lead(how) * ticks_per_nanosecond())} {}
 
-  /// Returns at the common start, and says when that was. The last to arrive sets it: as far ahead that all have seen it and nobody
-  /// has a lead; where ranks share cores at once, since not all of them can be running.
+  /// Returns at the common start, and its time. The last rank to arrive sets it: late enough that all have read it in time; at once if ranks share cores,
+  /// because not all of them can run.
   std::int64_t next() {
     const auto mine = page_.generation.load(std::memory_order_relaxed);
     if (page_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
@@ -76,7 +76,7 @@ class meeting {
     for (std::uint64_t waits = 1; page_.generation.load(std::memory_order_acquire) == old; ++waits) {
       wait_once();
       if (waits % (1 << 14) == 0 && waited_too_long(waits))
-        throw std::runtime_error{"the other ranks did not come to the start"};
+        throw std::runtime_error{"the other ranks did not reach the start"};
     }
   }
   bool waited_too_long(std::uint64_t waits) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the driver and the ranks of a group say to one another over a Unix-domain socket.
+// The messages between the driver and the ranks of a group, over a Unix-domain socket.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,10 +16,9 @@
 
 namespace kolo_bench {
 
-// In the environment of every rank.
-inline constexpr const char* socket_variable =
-    "KOLO_BENCH_SOCKET";                                         ///< an abstract name: nothing stays in a file system
-inline constexpr const char* page_variable = "KOLO_BENCH_PAGE";  ///< a file to map, where the group's ranks meet
+// Environment variables of every rank.
+inline constexpr const char* socket_variable = "KOLO_BENCH_SOCKET";  ///< an abstract name: leaves no file
+inline constexpr const char* page_variable = "KOLO_BENCH_PAGE";      ///< a file to map: the group's meeting page
 
 /// A short text inside a message.
 template <std::size_t N>
@@ -34,7 +33,7 @@ struct label {
   bool operator==(std::string_view s) const { return s == text; }
 };
 
-/// Rank to driver, once. `offers_bytes` of text follow: a line `collective/algorithm` for each thing that it can do.
+/// Rank to driver, once. `offers_bytes` of text follow: a line `collective/algorithm` for each call that it offers.
 struct hello {
   std::int32_t rank, size, pid;
   std::uint32_t offers_bytes;
@@ -63,7 +62,7 @@ struct answer {
   label<400> sentence;
 };
 
-/// Reads all of it; false where the other side has gone.
+/// Reads `bytes` bytes; false if the other side has closed the socket.
 inline bool read_all(int fd, void* to, std::size_t bytes) {
   auto* p = static_cast<char*>(to);
   while (bytes > 0) {

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs what is missing, builds, measures, reports.
+# Compares kolo's algorithms with one another and with MPICH, Open MPI and Gloo. Installs missing packages, builds, measures, reports.
 #
 # Usage: bash bench/run.sh [quick|full|oversubscribed|mpi|tune|tune-mpi|trace|smoke] [FLAG...]
-#   quick                  about two minutes (this, unless something else is said); full: about a quarter of an hour of measuring
-#   oversubscribed         kolo, MPICH and Open MPI on 4, 8, 16 and 32 ranks, with a limit of time for each row; about five minutes on two cores
-#   smoke                  seconds, of which no number counts: does the harness work?
-#   tune                   every algorithm of kolo's, no peers: the table behind the automatic choice, and what it is worth
-#   mpi, tune-mpi          kolo over MPI beside MPI's own collectives, in the same processes, less than three minutes; and the table for the choice there
-#   trace                  what a trace costs while it is on, and the flight recorder, which always is: calls with and without, in turns; half a minute
-#   --record               with tune, tune-mpi: the tables that are compiled into the library (select/default_tuning.hpp, mpi/one_host_tuning.hpp) are written anew
-#   --plan FILE            measure what FILE says, like those in bench/plans
-#   --peers LIST           of mpich,openmpi,gloo; or none (then nothing of theirs is installed)
-#   --format FORMAT        nccl-tests or osu: on standard output nothing but the columns of those programs (of kolo's automatic choice; the rest: standard error)
-#   --only FIELD=VALUE     with --format: rows of one collective, ranks, mode, place, implementation, ...; may be said several times
-#   --compare OLD.json     beside an older run: what became slower is shown in red
-#   --fail-on-regression   with --compare: exit with 1 where something became slower
-#   --out DIR              where run.json, report.html and report.txt go; build/bench/results/DATE unless it is said
+#   quick                  about two minutes (the default); full: about a quarter of an hour of measuring
+#   oversubscribed         kolo, MPICH and Open MPI on 4, 8, 16 and 32 ranks, with a time limit for each row; about five minutes on two cores
+#   smoke                  a few seconds; only tests the harness
+#   tune                   every algorithm of kolo, no peers: the table of the automatic choice, and its accuracy
+#   mpi, tune-mpi          kolo over MPI and MPI's own collectives, in the same processes, less than three minutes; and the table of the automatic choice there
+#   trace                  the cost of a trace while it is on, and of the flight recorder, which is always on: calls with and without, alternating; half a minute
+#   --record               with tune, tune-mpi: write the library's tables anew (select/default_tuning.hpp, mpi/one_host_tuning.hpp)
+#   --plan FILE            measure the plan FILE, like those in bench/plans
+#   --peers LIST           some of mpich,openmpi,gloo; or none (then no peer is installed)
+#   --format FORMAT        nccl-tests or osu: print only the columns of that program on standard output, of kolo's automatic choice; all else goes to standard error
+#   --only FIELD=VALUE     with --format: only rows with this collective, ranks, mode, place, implementation, ...; may be repeated
+#   --compare OLD.json     compare with an older run: slower rows are red
+#   --fail-on-regression   with --compare: exit with 1 if a row became slower
+#   --out DIR              the folder of run.json, report.html and report.txt; by default build/bench/results/DATE
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/bench log=$root/build/bench.log
@@ -44,22 +44,22 @@ arguments() {
           --plan) plan=$2 ;;
           --peers)
             peers=${2/#none/}
-            [[ -z $peers || ,$peers, =~ ^(,(mpich|openmpi|gloo))+,$ ]] || give_up "there are no peers $2; there are mpich, openmpi and gloo" ;;
+            [[ -z $peers || ,$peers, =~ ^(,(mpich|openmpi|gloo))+,$ ]] || give_up "unknown peers $2; choose from mpich, openmpi and gloo" ;;
           --compare)  # a copy: --out may name its folder
             older=$(mktemp) && trap 'rm -f "$older"' EXIT
             cp -- "$2" "$older" || give_up "there is no run to compare with"
             report_flags+=(--compare "$older") ;;
           --out) out=$2 ;;
           --format)
-            case $2 in nccl-tests | osu) format=$2 ;; *) give_up "there is no format $2; there are nccl-tests and osu" ;; esac ;;
+            case $2 in nccl-tests | osu) format=$2 ;; *) give_up "unknown format $2; choose nccl-tests or osu" ;; esac ;;
           --only)
-            [[ $2 =~ ^(collective|ranks|element|place|mode|distance|implementation|algorithm|buffers)= ]] || give_up "--only $2: that is no field of a row"
+            [[ $2 =~ ^(collective|ranks|element|place|mode|distance|implementation|algorithm|buffers)= ]] || give_up "--only $2: not a field of a row"
             only+=(--only "$2") ;;
         esac
         shift ;;
       --fail-on-regression) report_flags+=(--fail-on-regression) ;;
       -h | --help) usage; exit 0 ;;
-      *) usage >&2; give_up "what is $1?" ;;
+      *) usage >&2; give_up "unknown argument $1" ;;
     esac
     shift
   done
@@ -67,7 +67,7 @@ arguments() {
   [ -r "$plan" ] || give_up "there is no plan $plan"
 }
 
-# quietly WHAT COMMAND...: shows what the command has written only if it fails; returns its status.
+# quietly WHAT COMMAND...: prints the command's output only if it fails; returns its status.
 quietly() {
   local what=$1
   shift
@@ -77,11 +77,11 @@ quietly() {
   return 1
 }
 
-# install PACKAGE...: returns 1 where that does not work.
+# install PACKAGE...: returns 1 if that fails.
 install() {
   local become=()
   if ! command -v apt-get > /dev/null; then
-    echo "There is no apt-get here; please install $* yourself." >&2
+    echo "There is no apt-get; please install $* yourself." >&2
     return 1
   fi
   if [ "$(id -u)" != 0 ]; then
@@ -105,11 +105,11 @@ install_tools() {
   has_header benchmark/benchmark.h || missing+=(libbenchmark-dev)
   has_header nlohmann/json.hpp || missing+=(nlohmann-json3-dev)
   has_header CLI/CLI.hpp || missing+=(libcli11-dev)
-  [ ${#missing[@]} = 0 ] || install "${missing[@]}" || give_up "Without these there is no benchmark: ${missing[*]}"
+  [ ${#missing[@]} = 0 ] || install "${missing[@]}" || give_up "The benchmark needs these: ${missing[*]}"
   if ! with_matplotlib > /dev/null; then install python3-matplotlib || left_out+=("plots: python3-matplotlib could not be installed"); fi
 }
 
-# The first Python that can draw.
+# Prints the first Python with matplotlib.
 with_matplotlib() {
   local python
   for python in python3 /usr/bin/python3; do
@@ -118,7 +118,7 @@ with_matplotlib() {
   return 1
 }
 
-# A peer that is not to be had is left out, and that is said.
+# A peer that cannot be installed is left out, with a message.
 install_peers() {
   if wants mpich && ! { command -v mpicxx.mpich && command -v mpiexec.mpich; } > /dev/null; then
     install mpich libmpich-dev || left_out+=("MPICH: it could not be installed")
@@ -159,7 +159,7 @@ build_all() {
   build_peers
 }
 
-# Predictions and choices beside what was measured; and tables.
+# Compares predictions and choices with the measurements, and writes tables.
 judge() {
   local worth=("$build/bench/kolo_bench_tune" "$out/run.json" --rows "$out/choices.txt") tables=$out/default_tuning.hpp
   case "$(basename "$plan" .json)" in
@@ -173,10 +173,10 @@ judge() {
   "${worth[@]}" | tee -a "$out/report.txt"
 }
 
-# What is written down while calls run, and what that costs.
+# The cost of recording while calls run.
 cost_of_traces() {
-  quietly "building what writes down, and what does not (-O2)" cmake --build "$build" --target kolo_bench_recording || give_up "the build failed; see above."
-  say "measuring; nothing else should run on this host meanwhile"
+  quietly "building the library with and without recording (-O2)" cmake --build "$build" --target kolo_bench_recording || give_up "the build failed; see above."
+  say "measuring; nothing else should run on this host"
   "$build/bench/kolo_bench_recording"
 }
 
@@ -198,7 +198,7 @@ mkdir -p "$out"
 
 [ -n "$over_mpi" ] || groups=$groups${peers:+,$peers}
 rm -f "$out/run.json"
-say "measuring ($(basename "$plan" .json)); nothing else should run on this host meanwhile"
+say "measuring ($(basename "$plan" .json)); nothing else should run on this host"
 status=0
 "$build/bench/kolo_bench" "$plan" --out "$out/run.json" --implementations "$groups" 2> "$out/run.log" || status=$?
 [ -s "$out/run.json" ] || { cat "$out/run.log" >&2; give_up "the driver wrote nothing; its status was $status"; }
@@ -224,5 +224,5 @@ fi
 for sentence in "${left_out[@]}"; do echo "Left out: $sentence"; done
 echo
 say "done after $SECONDS s: $out/report.html, report.txt, run.json"
-[ $status = 0 ] || say "NOT well: something of kolo's own failed, or became slower; see above and $out/run.log"
+[ $status = 0 ] || say "FAILED: kolo or the floor failed, or a row became slower; see above and $out/run.log"
 exit "$status"

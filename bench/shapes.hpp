@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What each collective takes and gives, rank by rank: how much, and which numbers must come out.
+// The input, output and expected result of each collective on each rank.
 #pragma once
 
 #include "elements.hpp"
@@ -8,20 +8,20 @@
 
 namespace kolo_bench {
 
-/// Elements [0, count) of what follows: those from `index` on of what rank `source` put in, or (source = everybody) of the combination.
+/// Elements [0, count) of the rest of the result: those from `index` on of rank `source`'s input, or (source = everybody) of the reduction.
 struct stretch {
   std::size_t count;
   int source;
   std::size_t index;
 };
 inline constexpr int everybody = -1;
-constexpr int up_to(int rank) { return -2 - rank; }  ///< the combination of ranks 0 ... rank
+constexpr int up_to(int rank) { return -2 - rank; }  ///< the reduction of ranks 0 ... rank
 
-/// One rank's part in a collective, in elements. `n`: of the vector (allreduce, reduce, reduce_scatter, broadcast, alltoall, shift, exchange), or of one
-/// rank's part (allgather, gather, scatter).
+/// One rank's part in a collective, in elements. `n`: of the vector (allreduce, reduce, reduce_scatter, broadcast, alltoall, shift, exchange), or of one rank's
+/// part (allgather, gather, scatter).
 struct shape {
   std::size_t in = 0, out = 0;
-  bool own_part_of_out = false;  ///< where in place, the input is this rank's part of the output
+  bool own_part_of_out = false;  ///< in place, the input is this rank's part of the output
   std::vector<stretch> result{};
 };
 
@@ -48,13 +48,13 @@ inline shape shape_of(std::string_view collective, int rank, int size, std::size
   return {};  // barrier, nothing
 }
 
-/// Bytes that an implementation may have to hold at most, on any rank.
+/// The largest buffer on any rank, in elements.
 inline std::size_t largest(std::string_view collective, int size, std::size_t n) {
   const auto s = shape_of(collective, 0, size, n);
   return std::max({s.in, s.out, shape_of(collective, size - 1, size, n).out});
 }
 
-/// The numbers that rank `source` puts in, or the combination of what all do, or some.
+/// The values of rank `source`'s input, or of the reduction over all or some ranks.
 inline pattern pattern_of(const std::string& element, int source, int size) {
   const int all = source == everybody ? size : -1 - source;
   if (all > 0) return {element, all * (all + 1) / 2, 1, all};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long simulations take: the clock of schedules, one rank that stands for all, shared cards, and whole programs in virtual time.
+// The speed of simulations: the clock of schedules, one rank for all, shared cards, and whole programs in virtual time.
 #include <benchmark/benchmark.h>
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/schedule/circulant.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What it costs that a call's type and operator are known at run time only: an allreduce of 4 B between two processes, typed and untyped in turns.
+// The cost of a type and operator that are known only at run time: an allreduce of 4 B between two processes, typed and untyped alternating.
 #include <kolo/kolo.hpp>
 #include <kolo/untyped.hpp>
 
@@ -14,7 +14,7 @@ int main() {
     constexpr int calls = 2000, turns = 300;
     using clock = std::chrono::steady_clock;
     float x = 0;
-    std::vector<double> typed, untyped;  // nanoseconds a call
+    std::vector<double> typed, untyped;  // nanoseconds per call
     const auto measure = [&](std::vector<double>& all, auto call) {
       kolo::barrier(comm);
       const auto begin = clock::now();

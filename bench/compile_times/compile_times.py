@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What a header library costs at each compile: kolo's programs beside other libraries', as a table in Markdown.
+# The compile time of kolo's programs and of other libraries', as a table in Markdown.
 """Usage: compile_times.py [--compiler g++] [--repeat 3] [--update bench/README.md]
 
-Compiles each program alone, `-std=c++20 -c`, and takes the least user time of so many; rows go round, so that a machine that slows down slows all of them.
---update puts the table between the two marks in that page. What is not installed here (nlohmann-json, Eigen, an MPI) is left out, and said so.
+Compiles each program alone, `-std=c++20 -c`, and takes the minimum user time of --repeat runs; the programs alternate, so that a slower machine slows all of them.
+--update writes the table between the two marks in that page. Libraries that are not installed (nlohmann-json, Eigen, an MPI) are skipped, with a message.
 """
 
 import argparse
@@ -25,7 +25,7 @@ EIGEN = ["-isystem", "/usr/include/eigen3"]
 
 
 def programs(compiler):
-    """Name, source, what it is compiled by, what is different about its flags."""
+    """Yields name, source, and additional flags."""
     kolo = ["-I", str(ROOT / "include")]
     compiled = [*kolo, "-DKOLO_COMPILED"]
     mpi = next((c for c in ("mpicxx.mpich", "mpicxx.openmpi", "mpicxx") if shutil.which(c)), "mpicxx")
@@ -67,7 +67,7 @@ def table(least, compiler):
         if times:
             lines.append(f"| {name} | {times['-O0']:.1f} | {times['-O2']:.1f} |")
         else:
-            print(f"left out, since it does not compile here: {name}", file=sys.stderr)
+            print(f"skipped, because it does not compile: {name}", file=sys.stderr)
     model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     return "\n".join([*lines, "", f"User seconds of one compile, the least of several; {compiler} {version}, {model}, {datetime.date.today():%B %Y}; by "
                       "`python3 bench/compile_times/compile_times.py`."])

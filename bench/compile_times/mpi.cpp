@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// MPI, whose C headers hold declarations: one allreduce.
+// MPI, whose C headers have only declarations: one allreduce.
 #include <mpi.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What nearly every program includes.
+// Headers that most programs include.
 #include <chrono>
 #include <functional>
 #include <iostream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The driver: hands turns to the groups of ranks, and writes what they took.
+// The driver: runs the groups of ranks in turns, and writes their times.
 #include "rows.hpp"
 
 #include <CLI/CLI.hpp>
@@ -12,9 +12,9 @@ namespace {
 using namespace kolo_bench;
 using strings = std::vector<std::string>;
 
-/// What is started for each implementation. Where there are more ranks than cores, the MPIs get the settings with which they did best:
-/// Open MPI yields when idle. MPICH yields from 4.3 on, where it is told to (CH4_PROGRESS_THROTTLE, as its own tests on small hosts do);
-/// 4.0 knows none of that over UCX, ignores MPIR_CVAR_POLLS_BEFORE_YIELD there, and exchanges fewest messages by recursive doubling.
+/// How each implementation is started. With more ranks than cores, the MPIs get the settings with which they were fastest: Open MPI yields when idle. MPICH
+/// yields from 4.3 on if told to (CH4_PROGRESS_THROTTLE, as in its own tests on small hosts); 4.0 has no such setting over UCX, ignores
+/// MPIR_CVAR_POLLS_BEFORE_YIELD there, and exchanges the fewest messages by recursive doubling.
 std::vector<recipe> known_recipes(const std::string& workers) {
   const auto at = [&](const char* name) { return workers + '/' + name; };
   std::vector<recipe> all{
@@ -33,7 +33,7 @@ std::vector<recipe> known_recipes(const std::string& workers) {
       {"gloo", {at("kolo_bench_gloo"), "RANKS"}},
       {"floor", {at("kolo_bench_floor")}},
   };
-  for (const std::string mpi : {"mpich", "openmpi"}) {  // the same launcher, and kolo in its processes
+  for (const std::string mpi : {"mpich", "openmpi"}) {  // the same launcher, with kolo in its processes
     auto both = *std::find_if(all.begin(), all.end(), [&](const recipe& r) { return r.name == mpi; });
     both.name = "kolo_" + mpi;
     both.command.back() = at(("kolo_bench_kolo_" + mpi).c_str());
@@ -42,7 +42,7 @@ std::vector<recipe> known_recipes(const std::string& workers) {
   return all;
 }
 
-/// Of these, the ones that are wanted and built; why the others are not there.
+/// The recipes that are wanted and built; adds to `left_out` why the others are missing.
 std::vector<recipe> chosen(const strings& wanted, const std::string& workers, strings& left_out) {
   std::vector<recipe> all;
   const auto known = known_recipes(workers);
@@ -88,10 +88,12 @@ int main(int argc, char** argv) try {
   std::string plan_file, out = "kolo_bench.json";
   auto workers = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
   strings implementations{"kolo", "kolo_threads", "mpich", "openmpi", "gloo", "floor"};
-  app.add_option("plan", plan_file, "what is measured: a file as in bench/plans")->required()->check(CLI::ExistingFile);
-  app.add_option("--out", out, "the JSON that is written")->capture_default_str();
-  app.add_option("--implementations", implementations, "who takes part")->delimiter(',')->capture_default_str();
-  app.add_option("--workers", workers, "the directory of the programs that the groups run")->capture_default_str();
+  app.add_option("plan", plan_file, "the plan: a file like those in bench/plans")->required()->check(CLI::ExistingFile);
+  app.add_option("--out", out, "the JSON file to write")->capture_default_str();
+  app.add_option("--implementations", implementations, "the implementations to run")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--workers", workers, "the directory of the workers")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return run(plan_file, out, implementations, workers);
 } catch (const std::exception& e) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Starting, asking and ending the ranks of one implementation.
+// Starts, commands and ends the ranks of one implementation.
 #include "group.hpp"
 
 #include "../clock.hpp"
@@ -29,7 +29,7 @@ int milliseconds_until(std::chrono::steady_clock::time_point t) {
   return static_cast<int>(std::max<std::int64_t>(left, 0));
 }
 
-/// False when the time is over.
+/// False after the deadline.
 bool readable(int fd, std::chrono::steady_clock::time_point until) {
   pollfd p{fd, POLLIN, 0};
   int n;
@@ -79,7 +79,7 @@ group::group(const recipe& r, int ranks, std::chrono::seconds backoff)
   const listener here{"kolo_bench." + std::to_string(::getpid()) + '.' + std::to_string(++started), ranks};
   page_ = ::memfd_create("kolo_bench_page", MFD_CLOEXEC);
   if (page_ < 0 || ::ftruncate(page_, static_cast<off_t>(meeting_page::bytes)) != 0)
-    throw group_error{"there is no memory for the page where ranks meet"};
+    throw group_error{"there is no memory for the ranks' meeting page"};
   start(r, here.name);
   gather_members(here.socket, std::chrono::steady_clock::now() + backoff);
   measure_overhead(backoff);
@@ -106,7 +106,7 @@ void group::start(const recipe& r, const std::string& socket_name) {
   for (char* s : settings) ::putenv(s);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, 0);
-  ::dup2(2, 1);  // what launchers say belongs to the log
+  ::dup2(2, 1);  // the launcher's output belongs in the log
   ::execvp(arguments[0], arguments.data());
   ::_exit(127);
 }
@@ -116,16 +116,16 @@ void group::gather_members(int listening, deadline until) {
     while (!readable(listening, std::min(until, std::chrono::steady_clock::now() + 100ms))) {
       if (::waitpid(child_, nullptr, WNOHANG) == child_) {
         child_ = 0;
-        give_up("ended while it started; what it said stands above");
+        give_up("ended while it started; see its output above");
       }
       if (std::chrono::steady_clock::now() > until)
-        give_up(std::to_string(come) + " of " + std::to_string(ranks_) + " ranks have come, and the time is over");
+        give_up(std::to_string(come) + " of " + std::to_string(ranks_) + " ranks have connected before the timeout");
     }
     const int socket = ::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     hello h{};
     if (!readable(socket, until) || !read_all(socket, &h, sizeof(h)) || h.size != ranks_ || h.rank < 0 ||
         h.rank >= ranks_)
-      give_up("a rank introduced itself wrongly");
+      give_up("a rank sent a wrong greeting");
     std::string offers(h.offers_bytes, '\0');
     if (!read_all(socket, offers.data(), offers.size())) give_up("rank " + std::to_string(h.rank) + " has gone");
     members_[static_cast<std::size_t>(h.rank)] = {socket, static_cast<int>(::syscall(SYS_pidfd_open, h.pid, 0))};
@@ -136,7 +136,7 @@ void group::gather_members(int listening, deadline until) {
   }
 }
 
-/// What a window costs that does nothing. Where that is more than reading a clock can cost, ranks waited for a core: not known.
+/// The time of an empty window. Unknown if it is longer than reading a clock can take: then ranks waited for a core.
 void group::measure_overhead(std::chrono::seconds backoff) {
   command nothing{};
   nothing.collective = "nothing";
@@ -154,7 +154,7 @@ void group::receive(std::size_t rank, void* to, std::size_t bytes, deadline unti
 }
 
 burst group::run(const command& c, std::chrono::seconds backoff) {
-  if (members_.empty()) throw group_error{name_ + " has been given up"};
+  if (members_.empty()) throw group_error{name_ + " has failed before"};
   const auto until = std::chrono::steady_clock::now() + backoff;
   for (std::size_t r = 0; r < members_.size(); ++r)
     if (!write_all(members_[r].socket, &c, sizeof(c))) give_up("rank " + std::to_string(r) + " has died");
@@ -185,7 +185,7 @@ void group::give_up(const std::string& sentence) {
   throw group_error{name_ + " with " + std::to_string(ranks_) + " ranks: " + sentence};
 }
 
-/// The ranks end when the driver hangs up; whoever does not is made to.
+/// The ranks end when the driver closes their sockets; those that do not are killed.
 void group::wait_for_exit(std::chrono::seconds backoff) {
   const auto until = std::chrono::steady_clock::now() + backoff;
   while (child_ > 0 && ::waitpid(child_, nullptr, WNOHANG) == 0) {

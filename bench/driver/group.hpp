@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The ranks of one implementation: started once, asked for bursts, and asleep in between.
+// The ranks of one implementation: started once, commanded to run bursts, and blocked in between.
 #pragma once
 
 #include "../protocol.hpp"
@@ -15,32 +15,32 @@ namespace kolo_bench {
 /// How a group is started.
 struct recipe {
   std::string name;                  ///< kolo, kolo_threads, mpich, openmpi, gloo, floor, kolo_mpich, kolo_openmpi
-  std::vector<std::string> command;  ///< RANKS stands for their number
-  std::vector<std::string> environment{};  ///< NAME=value, besides ours
+  std::vector<std::string> command;  ///< RANKS is replaced by their number
+  std::vector<std::string> environment{};  ///< NAME=value, in addition to the driver's own
   std::vector<std::string>
-      oversubscribed_environment{};  ///< NAME=value, in addition where there are more ranks than cores
+      oversubscribed_environment{};  ///< NAME=value, in addition if there are more ranks than cores
 };
 
-/// Are there more ranks than cores?
+/// True if there are more ranks than cores.
 bool is_oversubscribed(int ranks);
-/// What is set for so many ranks, and the words by which they are started.
+/// The settings for `ranks` ranks, and the command that starts them.
 std::string settings_of(const recipe& r, int ranks);
 
-/// A burst's times, per window: from the common start until the last rank was done; nanoseconds.
+/// A burst's times, one per window: from the common start until the last rank has ended; nanoseconds.
 struct burst {
   outcome what = outcome::done;
   std::string sentence{};
   std::vector<double> times{};
 };
 
-/// What is wrong with a group, and which rank of it.
+/// The failure of a group, and its rank.
 struct group_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class group {
  public:
-  /// Starts the ranks and waits until all have come.
+  /// Starts the ranks and waits until all have connected.
   group(const recipe& r, int ranks, std::chrono::seconds backoff);
   group(const group&) = delete;
   group& operator=(const group&) = delete;
@@ -48,7 +48,7 @@ class group {
 
   const std::string& version() const { return version_; }
   const std::vector<std::string>& offers() const { return offers_; }
-  double overhead() const { return overhead_; }  ///< of measuring nothing, nanoseconds
+  double overhead() const { return overhead_; }  ///< of an empty window, nanoseconds
 
   /// Throws group_error when a rank dies, is late, or cannot go on.
   burst run(const command& c, std::chrono::seconds backoff);
@@ -57,7 +57,7 @@ class group {
   using deadline = std::chrono::steady_clock::time_point;
   struct member {
     int socket = -1;
-    int process = -1;  ///< a pidfd, which never means another process
+    int process = -1;  ///< a pidfd, which cannot refer to a reused process id
   };
 
   void start(const recipe& r, const std::string& socket_name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Who takes part in a comparison, how long the bursts are, and in which order they run.
+// Selects the contestants of a comparison, the length of the bursts, and their order.
 #include "measure.hpp"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string text(const cell& c) {
          ", " + c.place + ", " + c.mode;
 }
 
-/// Adds the time of its life to a sum.
+/// Adds the lifetime of the object to a sum.
 class stopwatch {
  public:
   explicit stopwatch(double& seconds) : seconds_{seconds} {}
@@ -102,7 +102,7 @@ std::vector<measurement::contestant> measurement::contestants(const comparison& 
   return all;
 }
 
-/// Whose result is wrong has no row.
+/// A contestant with a wrong result has no row.
 bool measurement::is_done(const cell& c, contestant& who, const burst& b) {
   if (b.what == outcome::wrong) {
     who.samples.clear();
@@ -111,7 +111,7 @@ bool measurement::is_done(const cell& c, contestant& who, const burst& b) {
   return b.what == outcome::done;
 }
 
-/// A first burst that is not counted: does it work, and how many windows fit into a burst?
+/// First bursts, which are not counted: check the result, and find the number of windows that fit into a burst.
 bool measurement::calibrate(const cell& c, contestant& who) {
   const stopwatch spent{who.seconds};
   auto first = command_for(c, who.algorithm, who.buffers);
@@ -123,12 +123,12 @@ bool measurement::calibrate(const cell& c, contestant& who) {
   who.iterations = 1;
   if (plan_.rounds * first_took.count() > plan_.row_seconds) return true;
   first.iterations = 3;
-  // ns; ranks that take turns on a core all begin within some tens of microseconds
+  // ns; oversubscribed ranks do not start at once, but within some tens of microseconds
   const double window_of_many = is_oversubscribed(c.ranks) ? 2e6 : 2e5;
   const auto calls_within_it = [&](const burst& b, double most) {
     return static_cast<int>(std::clamp(window_of_many / quantile(b.times, 0.5), 1.0, most));
   };
-  if (back_to_back) first.batch = calls_within_it(tried, 256);  // its first call makes what later ones use
+  if (back_to_back) first.batch = calls_within_it(tried, 256);  // its first call makes state that later ones use
   const auto before = std::chrono::steady_clock::now();
   const auto again = who.ranks->run(first, backoff);
   if (!is_done(c, who, again)) return false;
@@ -156,7 +156,7 @@ bool measurement::sample_once(const cell& c, contestant& who, int round) {
   return true;
 }
 
-/// Whoever cannot go on is out; with a group that has failed, all that it was to run here.
+/// A contestant that fails is out; if its group has failed, so are all others of the group.
 template <class F>
 void measurement::attempt(const cell& c, std::vector<contestant>& all, contestant& who, F what) {
   if (who.out) return;
@@ -172,7 +172,7 @@ void measurement::attempt(const cell& c, std::vector<contestant>& all, contestan
   }
 }
 
-/// A group that has failed is started anew for the next comparison, but not for ever.
+/// A group that has failed is started again for the next comparison, at most twice.
 void measurement::forget(const std::string& key) {
   groups_[key].reset();
   if (++failures_[key] < 3) groups_.erase(key);
@@ -204,7 +204,7 @@ void measurement::run() {
     asked.insert(c.algorithms.begin(), c.algorithms.end());
   }
   for (const auto& name : asked)
-    if (!found_.contains(name)) leave_out("", name + ": nobody who takes part offers it");
+    if (!found_.contains(name)) leave_out("", name + ": no implementation in this run offers it");
 }
 
 }  // namespace kolo_bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Comparisons: within a cell, the bursts of all contestants alternate, so that ratios are taken within the same moments.
+// Comparisons: within a cell, the bursts of all contestants alternate, so that ratios compare the same moments.
 #pragma once
 
 #include "group.hpp"
@@ -13,7 +13,7 @@
 
 namespace kolo_bench {
 
-/// One burst: its median, and where the cores were.
+/// One burst: its median, and the distance of the cores.
 struct sample {
   int round;
   double nanoseconds;
@@ -32,15 +32,15 @@ class measurement {
  public:
   measurement(std::vector<recipe> recipes, plan p, std::function<void(const std::string&)> say);
 
-  /// Everything that the plan asks for and somebody offers.
+  /// Measures everything in the plan that an implementation offers.
   void run();
 
   const std::vector<series>& results() const { return results_; }
-  const std::vector<std::string>& sentences() const { return sentences_; }  ///< who was left out, and why
+  const std::vector<std::string>& sentences() const { return sentences_; }  ///< contestants that were left out, and why
   const std::map<std::string, std::string>& versions() const { return versions_; }
   const std::map<std::string, double>& overheads() const { return overheads_; }
-  const std::map<std::string, std::string>& settings() const { return settings_; }  ///< how who was started
-  bool own_failed() const { return own_failed_; }  ///< kolo or the floor; a peer's failure is only told
+  const std::map<std::string, std::string>& settings() const { return settings_; }  ///< how each group was started
+  bool own_failed() const { return own_failed_; }  ///< of kolo or the floor; a peer's failure is only reported
 
  private:
   struct contestant {

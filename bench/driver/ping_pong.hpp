@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How long a cache line takes from the first core to the second: measured beside each burst, since virtual cores move.
+// The time of a cache line from the first core to the second: measured before and after each burst, because virtual cores move.
 #pragma once
 
 #include "../clock.hpp"
@@ -10,7 +10,7 @@
 
 namespace kolo_bench {
 
-/// Its second thread sleeps while nobody asks.
+/// Its second thread sleeps between measurements.
 class ping_pong {
  public:
   static constexpr double near_below = 130;  ///< nanoseconds one way
@@ -23,7 +23,7 @@ class ping_pong {
     partner_.join();
   }
 
-  /// Nanoseconds one way; 0 where there is only one core.
+  /// Nanoseconds one way; 0 with a single core.
   double measure() {
     if (cores_.size() < 2) return 0;
     pin(cores_[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Reading plans.
+// Reads plans.
 #include "plan.hpp"
 
 #include "../elements.hpp"
@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-/// Missing: `otherwise`.
+/// If it is missing: `otherwise`.
 template <class T>
 std::vector<T> list(const json& entry, const char* name, std::vector<T> otherwise) {
   return entry.contains(name) ? entry.at(name).get<std::vector<T>>() : otherwise;
 }
 
-/// The least size at which every rank has something to do.
+/// The smallest size, from `bytes` on, that is a whole number of elements for every rank.
 std::uint64_t at_least_one_element(const std::string& collective, const std::string& element, int ranks,
                                    std::uint64_t bytes) {
   const bool cut = collective == "reduce_scatter" || collective == "alltoall";
@@ -29,7 +29,7 @@ std::uint64_t at_least_one_element(const std::string& collective, const std::str
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// MPI and kolo mean different things by "in place" elsewhere.
+/// For other collectives "in place" differs between MPI and kolo.
 void check_place(const std::string& collective, const std::string& place) {
   static const std::vector<std::string> possible{"allreduce", "reduce", "allgather", "broadcast", "barrier"};
   if (place == "in_place" && std::find(possible.begin(), possible.end(), collective) == possible.end())
@@ -42,7 +42,7 @@ void check_names(const json& entry, const std::vector<std::string>& known) {
       throw std::runtime_error{"a plan has no entry \"" + name + '"'};
 }
 
-/// Sizes below the least one are one and the same, and a barrier has no size.
+/// Sizes that round up to the same one are one comparison, and a barrier has no size.
 void add(comparison c, std::size_t first_of_entry, std::vector<comparison>& all) {
   const auto twin =
       std::find_if(all.begin(), all.end(), [&](const comparison& other) { return other.where == c.where; });

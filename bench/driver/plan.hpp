@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is measured: cells, and for each of them who takes part.
+// A plan: cells, and the contestants of each.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kolo_bench {
 
-/// What all contestants of a comparison have in common.
+/// The parameters that all contestants of a comparison share.
 struct cell {
   std::string collective;
   std::uint64_t bytes;  ///< of the vector; allgather, gather, scatter: of one rank's part
@@ -17,7 +17,7 @@ struct cell {
   bool operator==(const cell&) const = default;
 };
 
-/// A cell, and which of kolo's algorithms and kinds of buffers take part; peers always do.
+/// A cell, and kolo's algorithms and kinds of buffers in it; peers always take part.
 struct comparison {
   cell where;
   std::vector<std::string> algorithms;  ///< of kolo; empty: all
@@ -27,13 +27,13 @@ struct comparison {
 
 struct plan {
   int rounds = 5;
-  double burst_milliseconds = 15;  ///< how long one burst may take
+  double burst_milliseconds = 15;  ///< the time limit of one burst
   double row_seconds =
-      60;  ///< how long one contestant may take in a cell; who is slower gets fewer bursts, of fewer calls
+      60;  ///< the time limit of one contestant in a cell; a slower one gets fewer bursts, of fewer calls
   std::vector<comparison> comparisons{};
 };
 
-/// Reads a file of the directory `plans`: JSON with comments. Every list in an entry multiplies the others; no cell may be in two entries.
+/// Reads a file of the directory `plans`: JSON with comments. The lists in an entry multiply each other; no cell may be in two entries.
 plan read_plan(const std::string& file);
 
 }  // namespace kolo_bench

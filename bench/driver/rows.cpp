@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Statistics over the samples of each series, and their way through Google Benchmark.
+// Statistics over the samples of each series, written through Google Benchmark.
 #include "rows.hpp"
 
 #include <benchmark/benchmark.h>
@@ -33,14 +33,14 @@ std::vector<double> ratios(const series& other, const series& mine, const std::s
   return all;
 }
 
-/// The median of them.
+/// The median of the ratios.
 std::optional<double> ratio(const series& other, const series& mine, const std::string& distance) {
   const auto all = ratios(other, mine, distance);
   if (all.empty()) return {};
   return quantile(all, 0.5);
 }
 
-/// Of those that belong to it, the one with the least median.
+/// The series with the smallest median, of those for which belongs(series) is true.
 template <class Belongs>
 const series* fastest(const std::vector<series>& all, const std::string& distance, Belongs belongs) {
   const series* best = nullptr;
@@ -67,7 +67,7 @@ bool is_peer(const series& s) {
   return s.implementation == "mpich" || s.implementation == "openmpi" || s.implementation == "gloo";
 }
 
-/// Of kolo over MPI: that MPI, in the same processes.
+/// For kolo over MPI: that MPI, in the same processes.
 const series* fastest_peer(const std::vector<series>& all, const series& mine, const std::string& distance) {
   if (is_peer(mine)) return nullptr;
   if (is_over_mpi(mine)) return mine.algorithm == "MPI" ? nullptr : faster_mpi(all, mine, distance);
@@ -80,7 +80,7 @@ const series* bound(const std::vector<series>& all, const series& mine, const st
   });
 }
 
-/// Bytes that algbw counts, and what busbw is of it.
+/// algbw, and busbw, in bytes per nanosecond.
 std::pair<double, double> bandwidth(const cell& c, double nanoseconds) {
   const auto p = static_cast<double>(c.ranks);
   const bool parts = c.collective == "allgather" || c.collective == "gather" || c.collective == "scatter";

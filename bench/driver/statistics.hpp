@@ -10,7 +10,7 @@
 
 namespace kolo_bench {
 
-/// The value below which a share q of the values lies, interpolated; not a number where there are none.
+/// The value below which a share q of the values is, interpolated; NaN without values.
 inline double quantile(std::vector<double> values, double q) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::sort(values.begin(), values.end());

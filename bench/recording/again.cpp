@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same headers once more, in another namespace: what differs from the first is where the compiler and the system have put it.
+// The same headers once more, in another namespace: only the addresses of code and data differ from the first.
 #define KOLO_ABI again
 #include "recording/measure.hpp"
 

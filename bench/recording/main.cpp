@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a trace costs while it is on, and what the flight recorder costs, which always is: calls of 2 processes with and without, in turns.
+// The cost of a trace while it is on, and of the flight recorder, which is always on: calls of 2 processes with and without, alternating.
 // Usage: kolo_bench_recording [ROUNDS]
 #include <kolo/launch/processes.hpp>
 #include <kolo/os/tsc_clock.hpp>
@@ -24,7 +24,7 @@ struct row {
   std::vector<std::size_t> bytes;
 };
 
-/// The nanoseconds of a call without and with it, batch by batch in turns; the order changes from one turn to the next.
+/// Prints the nanoseconds of a call without and with it, batch by batch alternating; the order changes from turn to turn.
 void compare(const row& r, std::size_t bytes, int rounds, bool prints) {
   const int calls = static_cast<int>(std::clamp(2e-4 / (2e-7 + 1e-10 * static_cast<double>(bytes)), 1.0, 1000.0));
   std::vector<double> off, on, ratio;
@@ -44,7 +44,7 @@ void compare(const row& r, std::size_t bytes, int rounds, bool prints) {
   std::fflush(stdout);
 }
 
-/// The nanoseconds of what is done `calls` times, which nobody waits for: the least that it may cost.
+/// The minimum time of f, called `calls` times in a loop: a lower bound of its cost in a call.
 template <class F>
 double alone(F f) {
   constexpr int calls = 1'000'000;
@@ -58,7 +58,7 @@ double alone(F f) {
   return least;
 }
 
-/// Rank 0 says what the parts cost on their own.
+/// Rank 0 prints the cost of the parts alone.
 void take_apart() {
   kolo::detail::os::tsc_clock clock;
   kolo::detail::transport::flight_recorder recorder;
@@ -67,11 +67,11 @@ void take_apart() {
   const double reading = alone([&](std::uint64_t) { seen = clock.now(); });
   const double noting = alone([&](std::uint64_t i) { recorder.begin(i, what), recorder.end(i, what); });
   std::printf(
-      "alone: a reading of the trace's clock %.1f ns, of which it takes a few a call; begin and end of a call in the "
+      "alone: a reading of the trace's clock %.1f ns, a few for each call; begin and end of a call in the "
       "flight recorder %.1f ns\n",
       reading, noting);
   std::printf(
-      "\"the same again\" has been compiled once more and has other memory: no difference below that means anything\n");
+      "\"the same again\" is the same code at other addresses: smaller differences than its own mean nothing\n");
 }
 
 }  // namespace

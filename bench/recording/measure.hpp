@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is timed: a number of allreduces of some length, by one kind of communicator. Two source files include it, with different headers before.
+// The timed code: a number of allreduces of a length, by one kind of communicator. Three source files include it, with different headers before.
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>

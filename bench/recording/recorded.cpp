@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The library as it is: without and with a trace.
+// The library unchanged: without and with a trace.
 #include "recording/measure.hpp"
 
 std::unique_ptr<kolo_bench::subject> kolo_bench::as_it_is() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Communicators that differ in what they write down. Collective among the ranks that the environment names.
+// Communicators that record different events. Collective among the ranks that the environment names.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace kolo_bench {
 
 struct subject {
   virtual ~subject() = default;
-  /// Of so many calls, one after the other.
+  /// The time of `calls` calls, one after another.
   virtual double seconds(std::size_t bytes, int calls) = 0;
 };
 

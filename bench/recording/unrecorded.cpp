@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same headers with a flight log that writes nothing, in a namespace of their own, so that both fit into one program.
+// The same headers with a flight log that records nothing, in a namespace of their own, so that both fit into one program.
 #define KOLO_ABI unrecorded
 #define flight_log replaced_flight_log
 #include <kolo/transport/flight_recorder.hpp>

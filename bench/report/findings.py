@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What the rows say together: bars against the MPIs and the floor, crossovers between algorithms, and two runs against each other.
+# Findings over all rows: comparisons with the MPIs and the floor, crossovers between algorithms, and comparisons of two runs.
 
 from dataclasses import dataclass
 from statistics import median
@@ -15,12 +15,12 @@ class Bar:
     least: float  # of the faster MPI's time / this one's, over sizes
     least_at: int
     middle: float
-    over_floor: float | None  # the greatest of this one's time / the floor's
+    over_floor: float | None  # the maximum of this one's time / the floor's
     over_floor_at: int | None
 
 
 def bars(run):
-    """How kolo's automatic choice stands, over the sizes of each scene."""
+    """Compares kolo's automatic choice with the MPIs and the floor, over the sizes of each scene."""
     found = []
     for scene, contestants in r.scenes(run.rows).items():
         for who, by_size in contestants.items():
@@ -36,7 +36,7 @@ def bars(run):
 
 @dataclass(frozen=True)
 class Behind:
-    """kolo in one cell beside the fastest peer there: its time / the peer's."""
+    """kolo and the fastest peer in one cell: kolo's time / the peer's."""
     row: r.Row
     peer: r.Row
     ratio: float
@@ -49,7 +49,7 @@ class Behind:
 
 
 def behind(run):
-    """Every cell in which a peer ran, slowest first: kolo's automatic choice in ordinary buffers. Of kolo over MPI, where `any order` was measured, that."""
+    """All cells with a peer, slowest first: kolo's automatic choice in ordinary buffers; for kolo over MPI, `any order` if it was measured."""
     peers, any_order = {}, {(row.scene, row.who.implementation, row.bytes) for row in run.rows if row.who.algorithm == "any order"}
     for row in run.rows:
         over = row.who.implementation in r.OVER_MPI and row.who.algorithm == "MPI"
@@ -70,7 +70,7 @@ def behind(run):
 
 @dataclass(frozen=True)
 class BesideMpi:
-    """One way of kolo's beside MPI's blocking collective in the same processes: its time / MPI's. A way is held to its bar by all its rows."""
+    """One way of kolo compared with MPI's blocking collective in the same processes: its time / MPI's. All its rows count for its bar."""
     mpi: str
     ranks: int
     way: str
@@ -88,8 +88,8 @@ class BesideMpi:
 
 
 def beside_mpi(run):
-    """Bars over MPI, for each MPI and number of ranks. MPI's own collective may be chosen where nothing is combined, or in any order: so where rows
-    `any order` were measured, they are what the choice is judged by."""
+    """Bars over MPI, for each MPI and number of ranks. MPI's own collective may be chosen if nothing is reduced, or in any order: so if rows
+    `any order` were measured, the choice is judged by them."""
     ratios = {}
     for row in run.rows:
         if row.who.implementation in r.OVER_MPI and row.mpi_ratio:
@@ -106,7 +106,7 @@ def beside_mpi(run):
 
 
 def narrow_types(run):
-    """[(scene, bytes of bfloat16, its time / that of as many floats)]"""
+    """[(scene, contestant, bytes of bfloat16, its time / the time of the same number of floats)]"""
     times = {row.key: row.p50 for row in run.rows}
     found = []
     for row in run.rows:
@@ -118,7 +118,7 @@ def narrow_types(run):
 
 
 def explicit_choices(run):
-    """[(scene, contestant, least time / automatic's time, bytes of it, greatest, bytes of it)] for kolo's other algorithms"""
+    """[(scene, contestant, minimum of time / automatic's time, its bytes, maximum, its bytes)] for kolo's other algorithms"""
     found = []
     for scene, contestants in r.scenes(run.rows).items():
         for who, by_size in contestants.items():
@@ -130,7 +130,7 @@ def explicit_choices(run):
 
 
 def crossover(a, b, clear=1.1):
-    """Where b becomes faster than a: bytes, if that happens once and the difference is clear at both ends; else nothing."""
+    """The size in bytes at which b becomes faster than a, if that happens once and the difference is clear at both ends; else None."""
     sizes = [n for n in a if n in b and n > 0]
     if len(sizes) < 2:
         return None
@@ -154,7 +154,7 @@ def crossovers(contestants):
 
 
 def fastest_by_size(contestants):
-    """A sentence: which of kolo's algorithms is fastest where; nothing where there is no choice."""
+    """A sentence with the fastest of kolo's algorithms at each size; None if there are less than two."""
     own = {w.algorithm: s for w, s in contestants.items() if w.implementation == "kolo" and w.buffers == "ordinary" and w.algorithm != "automatic"}
     sizes = sorted({n for s in own.values() for n in s if n > 0})
     if len(own) < 2 or not sizes:
@@ -179,7 +179,7 @@ class Change:
 
 
 def changes(new, old):
-    """What both runs have: worst first. A change counts when it is more than 10 % and outside what 10 to 90 % of the bursts took."""
+    """The rows that both runs have, worst first. A change counts if it is more than 10 % and outside the 10 to 90 % range of the bursts."""
     before = {row.key: row for row in old.rows}
     both = [Change(row, before[row.key], row.p50 / before[row.key].p50) for row in new.rows if row.key in before]
     return sorted(both, key=lambda c: -c.ratio)

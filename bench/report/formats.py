@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Rows in the columns that nccl-tests and the OSU micro-benchmarks print, for scripts that read those.
-"""One table for each scene, as one run of the program named in it would print; only one contestant's rows are in it."""
+# Rows in the columns of nccl-tests and of the OSU micro-benchmarks, for scripts that read those.
+"""One table for each scene, in the layout of one run of the named program, with the rows of one contestant."""
 
 import rows as r
 
@@ -9,7 +9,7 @@ NCCL = {"allreduce": "all_reduce", "broadcast": "broadcast", "allgather": "all_g
 NCCL_TYPES = {"float": "float", "bfloat16": "bfloat16", "tally": "user"}
 OSU = {"allreduce": "Allreduce", "broadcast": "Broadcast", "allgather": "Allgather", "reduce_scatter": "Reduce_scatter", "reduce": "Reduce",
        "gather": "Gather", "scatter": "Scatter", "alltoall": "All-to-All Personalized Exchange", "barrier": "Barrier"}
-OSU_VERSION = "7.3"  # whose layout this is
+OSU_VERSION = "7.3"  # the version with this layout
 OSU_TYPES = {"float": "MPI_FLOAT", "bfloat16": "MPI_BYTE", "tally": "MPI_BYTE"}
 ELEMENT_BYTES = {"float": 4, "bfloat16": 2, "tally": 16}
 REDUCES = ("allreduce", "reduce", "reduce_scatter")
@@ -17,7 +17,7 @@ ROOTED = ("broadcast", "reduce", "gather", "scatter")
 
 
 def wanted(rows, only):
-    """Rows of kolo's automatic choice in ordinary buffers, unless `only`, {field: value}, says otherwise."""
+    """Rows of kolo's automatic choice in ordinary buffers, unless `only`, {field: value}, selects others."""
     asked = {"implementation": "kolo", "buffers": "ordinary", **only}
     if "algorithm" not in asked:
         asked["algorithm"] = "automatic" if asked["implementation"].startswith("kolo") else "default"
@@ -25,7 +25,7 @@ def wanted(rows, only):
 
 
 def tables(rows, apart):
-    """{scene: rows by size}, in reading order; `apart` says which fields of a scene do not part tables."""
+    """{scene: rows by size}, in reading order; fields in `apart` do not separate tables."""
     found = {}
     for row in rows:
         found.setdefault(row.scene._replace(**{name: "" for name in apart}), []).append(row)
@@ -33,7 +33,7 @@ def tables(rows, apart):
 
 
 def fitted(x, width):
-    """As nccl-tests fits a number into a column: fewer decimals, then an exponent."""
+    """Fits a number into a column as nccl-tests does: fewer decimals, then an exponent."""
     for digits in (2, 1, 0):
         if len(f"{x:.{digits}f}") <= width:
             return f"{x:.{digits}f}"
@@ -41,7 +41,7 @@ def fitted(x, width):
 
 
 def nccl_body(row):
-    """Time, algbw, busbw, #wrong: a row with a wrong result does not exist, since every result is checked; nor does a place that was not measured."""
+    """Time, algbw, busbw, #wrong: 0, because a wrong result gives no row; N/A for a place that was not measured."""
     if row is None:
         return "  %7s  %6s  %6s  %6s" % ("N/A", "N/A", "N/A", "N/A")
     return "  %7s  %6s  %6s  %6d" % (fitted(row.p50 / 1000, 7), fitted(row.algbw, 6), fitted(row.busbw, 6), 0)
@@ -91,7 +91,7 @@ def about(run, row, scene):
 
 
 def osu(run, only):
-    """Out of place, as OSU measures, unless `only` says otherwise. In alltoall OSU's size is that of what one rank sends to one other."""
+    """Out of place, as in OSU, unless `only` selects otherwise. In alltoall OSU's size is that of one message."""
     for scene, rows in tables([row for row in wanted(run.rows, {"place": "out_of_place", **only}) if row.scene.collective in OSU], []).items():
         yield ""
         yield f"# OSU MPI {OSU[scene.collective]} Latency Test v{OSU_VERSION}"

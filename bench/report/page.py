@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The report as one HTML file that needs nothing else.
+# The report as one self-contained HTML file.
 
 from html import escape
 
@@ -68,7 +68,7 @@ def bars(run):
 
 
 def worst(run):
-    """All cells: the slowest ones open, the rest folded."""
+    """All cells: the slowest ones shown, the others folded."""
     head, lines = w.worst_rows(run)
     if not lines:
         return ""

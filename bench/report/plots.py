@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# One scene as pictures: time, ratio to the best peer, percent of the bound; as SVG text.
+# A scene as plots: time, ratio to the best peer, percent of the bound; as SVG text.
 
 import io
 from statistics import median
@@ -46,7 +46,7 @@ def time_panel(axis, contestants, others):
 
 
 def ratio_panel(axis, contestants, others):
-    """The best peer's time / the time of each of ours: above 1 is faster than every peer."""
+    """The best peer's time / each of kolo's times: above 1 is faster than every peer."""
     peers = [s for w, s in contestants.items() if w.implementation in r.PEERS]
     for who, by_size in contestants.items():
         if who.implementation in r.PEERS:
@@ -71,7 +71,7 @@ def bound_panel(axis, contestants, others):
 
 
 def figures(contestants):
-    """Pictures of the libraries beside one another, and of kolo's algorithms beside its automatic choice."""
+    """Plots of the libraries, and of kolo's algorithms with its automatic choice."""
     named = {w: s for w, s in contestants.items() if w.implementation.startswith("kolo") and w.algorithm != "automatic"}
     libraries = {w: s for w, s in contestants.items() if w not in named}
     own = {w: s for w, s in libraries.items() if w.implementation in {x.implementation for x in named}}
@@ -79,7 +79,7 @@ def figures(contestants):
 
 
 def in_short(cells):
-    """One picture of the run: the fastest peer's time / kolo's over sizes, a line for each collective; nothing where there are not two sizes."""
+    """One plot of the run: the fastest peer's time / kolo's over sizes, a line for each collective; empty with less than two sizes."""
     sizes = sorted({b.row.bytes for b in cells if b.row.bytes > 0})
     if len(sizes) < 2:
         return ""
@@ -99,7 +99,7 @@ def in_short(cells):
 
 
 def figure(contestants, others):
-    """SVG; nothing where there are not two sizes to draw a line through."""
+    """The plot as SVG; empty with less than two sizes."""
     sizes = sorted({n for s in contestants.values() for n in s if n > 0})
     if len(sizes) < 2:
         return ""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Turns what the driver has written into tables on the terminal and one HTML file.
+# Prints the driver's results as tables, and writes them as one HTML file.
 """Usage: report.py RUN.json [--compare OLD.json] [--html FILE] [--brief] [--fail-on-regression] [--format nccl-tests|osu [--only FIELD=VALUE]...]"""
 
 import argparse
@@ -8,7 +8,7 @@ import os
 import sys
 
 sys.dont_write_bytecode = True
-import findings  # noqa: E402: nothing is left in the source tree
+import findings  # noqa: E402: after dont_write_bytecode
 import formats  # noqa: E402
 import page  # noqa: E402
 import rows  # noqa: E402
@@ -16,7 +16,7 @@ import words  # noqa: E402
 
 
 def drawing(out):
-    """What draws; nothing, with a sentence to `out`, where matplotlib is not installed."""
+    """The module that draws; None, with a message to `out`, if matplotlib is not installed."""
     try:
         import plots
     except ImportError:
@@ -34,13 +34,13 @@ def field(words):
 
 def main():
     parser = argparse.ArgumentParser(description="Tables and an HTML report of a run of the benchmarks.")
-    parser.add_argument("run", help="the JSON that the driver has written")
-    parser.add_argument("--compare", metavar="OLD.json", help="an older run; what became slower is shown in red")
-    parser.add_argument("--html", metavar="FILE", help="write a report that needs nothing else")
-    parser.add_argument("--brief", action="store_true", help="on the terminal only the bars and what has changed")
+    parser.add_argument("run", help="the driver's JSON file")
+    parser.add_argument("--compare", metavar="OLD.json", help="an older run; slower rows are red")
+    parser.add_argument("--html", metavar="FILE", help="write a self-contained report")
+    parser.add_argument("--brief", action="store_true", help="print only the bars and the changes")
     parser.add_argument("--colour", choices=["auto", "always", "never"], default="auto")
-    parser.add_argument("--fail-on-regression", action="store_true", help="exit with 1 where a row became slower")
-    parser.add_argument("--format", choices=sorted(formats.FORMATS), help="instead of the tables, the columns of these programs; of kolo's automatic choice")
+    parser.add_argument("--fail-on-regression", action="store_true", help="exit with 1 if a row became slower")
+    parser.add_argument("--format", choices=sorted(formats.FORMATS), help="print the columns of these programs, of kolo's automatic choice, in place of the tables")
     parser.add_argument("--only", metavar="FIELD=VALUE", action="append", default=[], type=field,
                         help="with --format: collective, ranks, element, place, mode, distance; implementation, algorithm, buffers")
     asked = parser.parse_args()
@@ -52,7 +52,7 @@ def main():
     if asked.format:
         parts = [list(formats.FORMATS[asked.format](run, dict(asked.only)))]
         if not parts[0]:
-            sys.exit("no row fits: where --only does not say otherwise, they are of kolo's automatic choice in ordinary buffers")
+            sys.exit("no row matches; without --only, the rows are those of kolo's automatic choice in ordinary buffers")
     else:
         parts = [words.opening(run), words.worst(run)] + ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.started(run), words.remarks(run, paint)]
     if old and not asked.format:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What a run has measured: rows, read from Google Benchmark's JSON and grouped for the eye.
+# The rows of a run, read from Google Benchmark's JSON, and grouped for the report.
 """A row is one contestant in one cell, at one distance of the cores. A scene is everything but the size and the contestant."""
 
 import json
@@ -49,7 +49,7 @@ class Run:
 
     @property
     def settings(self):
-        """{who, and where there were more ranks than cores, that: the words that it was started with}"""
+        """{implementation, and whether there were more ranks than cores: its environment and command}"""
         return {k.removeprefix("settings "): v for k, v in self.context.items() if k.startswith("settings ")}
 
 
@@ -85,7 +85,7 @@ def contestant_order(w):
 
 
 def fastest_of_floor(contestants):
-    """The floor as one contestant for each kind of buffers: at each size the fastest of its ways."""
+    """The floor as one contestant for each kind of buffers, with its fastest way at each size."""
     folded = {}
     for who, by_size in contestants.items():
         mine = folded.setdefault(who._replace(algorithm="default") if who.implementation == "floor" else who, {})

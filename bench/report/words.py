@@ -17,34 +17,34 @@ class Paint:
 
 
 def number(x, digits=3):
-    """Three digits, from 1000 on all, without an exponent."""
+    """Three significant digits, all digits from 1000 on, without an exponent."""
     if x is None:
         return "-"
     return f"{x:.0f}" if x >= 1000 else f"{Decimal(f'{x:.{digits}g}'):f}"
 
 
 def table(head, lines):
-    """Columns as wide as they need to be; the first to the left, the others to the right."""
+    """Columns as wide as needed; the first aligned left, the others right."""
     cells = [head] + lines
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     return ["  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) for row in cells]
 
 
 def halves(contestants):
-    """Libraries beside one another, with kolo's automatic choice; then kolo's algorithms."""
+    """The libraries, with kolo's automatic choice; then kolo's algorithms."""
     named = {w: s for w, s in contestants.items() if w.implementation.startswith("kolo") and w.algorithm != "automatic"}
     return [part for part in ({w: s for w, s in contestants.items() if w not in named}, named) if part]
 
 
 def times(contestants):
-    """Head and lines: a line for each size, a column for each contestant."""
+    """Header and lines: a line for each size, a column for each contestant."""
     sizes = sorted({n for s in contestants.values() for n in s})
     head = ["size"] + [r.contestant_name(w) for w in contestants]
     return head, [[r.size_name(n)] + [number(s[n].p50 / 1000) if n in s else "-" for s in contestants.values()] for n in sizes]
 
 
 def ratio_lines(contestants):
-    """How kolo's automatic choice stands beside the peers and the floor, in one line for each kind of buffers."""
+    """kolo's automatic choice compared with the peers and the floor, in one line for each kind of buffers."""
     for who, by_size in contestants.items():
         if who.implementation != "kolo" or who.algorithm != "automatic":
             continue
@@ -57,19 +57,19 @@ def ratio_lines(contestants):
 
 
 LEGEND = (
-    "Medians in microseconds, from a moment that all ranks agree upon until the last of them is done; less what reading the clocks costs.",
-    "size: of the vector; in allgather, gather and scatter of one rank's part.",
+    "Medians in microseconds, from the ranks' common start until the last of them has ended, minus the cost of reading the clocks.",
+    "size: of the vector; for allgather, gather and scatter of one rank's part.",
     "touched: every rank rewrites its input before a call and reads its result after it, outside the clock; hot: it does not; "
-    "cold: in buffers that no cache holds; back to back: calls in a row, the time divided by their number.",
-    "cores near, far: whether a cache line took less than 130 ns from core to core beside the burst.",
-    "over MPI (kolo_mpich, kolo_openmpi), in one process: MPI: its blocking collective; own: the choice among kolo's algorithms; any order: where MPI's "
-    "own may be taken everywhere; native: MPI's non-blocking collective; shared memory: kolo's.",
-    "symmetric: buffers that the peers address; all others are ordinary memory. The bound is a hand-written sum of floats over two ranks.",
+    "cold: in buffers that are in no cache; back to back: many calls in one window, the time divided by their number.",
+    "cores near, far: a cache line took less than 130 ns from core to core around the burst, or not.",
+    "over MPI (kolo_mpich, kolo_openmpi), in one process: MPI: its blocking collective; own: the choice among kolo's algorithms; any order: MPI's "
+    "own may be chosen for all calls; native: MPI's non-blocking collective; shared memory: kolo's.",
+    "symmetric: buffers that the peers can access; all others are ordinary memory. The bound is a hand-written sum of floats over two ranks.",
 )
 
 
 def in_short(run):
-    """The run in at most five sentences; nothing where no peer ran."""
+    """The run in at most five sentences; empty without a peer."""
     cells = [b for b in f.behind(run) if b.row.who.implementation not in r.OVER_MPI]
     if not cells:
         return
@@ -98,7 +98,7 @@ def opening(run):
     yield ""
 
 
-WORST = 10  # how many cells are shown first
+WORST = 10  # the number of cells in the first table
 
 
 def worst_rows(run):
@@ -124,11 +124,11 @@ def worst(run):
 
 
 def started(run):
-    """With what settings the peers ran; nothing where none did."""
+    """The settings of the MPIs; empty if none ran."""
     lines = [f"  {who}: {words}" for who, words in run.settings.items() if who.split(",")[0] in (*r.MPIS, *r.OVER_MPI)]
     if lines:
         yield ""
-        yield "The MPIs were started so:"
+        yield "Commands and settings of the MPIs:"
         yield from lines
     floor = run.context.get("version_floor")
     if floor:
@@ -197,7 +197,7 @@ def comparison(new, old, paint):
     slower, faster = [c for c in changed if c.slower], [c for c in changed if c.faster]
     yield ""
     yield (f"Compared with the older run, {len(changed)} rows are in both: {len(slower)} slower, {len(faster)} faster "
-           "(by more than 10 %, and outside what 10 to 90 % of the bursts took).")
+           "(by more than 10 %, and outside the 10 to 90 % range of the bursts).")
     for c in slower + faster:
         line = (f"{'SLOWER' if c.slower else 'faster'}  {c.ratio:5.2f}x  {number(c.old.p50 / 1000)} -> {number(c.row.p50 / 1000)} us  "
                 f"{r.contestant_name(c.row.who)}, {r.size_name(c.row.bytes)}, {r.scene_name(c.row.scene)}")

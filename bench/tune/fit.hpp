@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Constants from observations: least squares of relative errors, no constant below zero.
+// Fits constants to observations: least squares of relative errors, without negative constants.
 #pragma once
 
 #include "observation.hpp"
@@ -14,16 +14,17 @@ namespace detail {
 
 inline constexpr std::size_t knots = kolo::tuning::sizes.size();
 inline constexpr std::size_t unknowns = 4 + 3 * knots;
-inline constexpr double negligible = 1e-14;  ///< seconds; of bytes 0.01 ps
-inline constexpr double stiffness = 3e9;     ///< 10 ps per byte more than its neighbour counts as an error of 3 %
+inline constexpr double negligible = 1e-14;  ///< seconds; for bytes 0.01 ps
+inline constexpr double stiffness = 3e9;     ///< 10 ps per byte more than the neighbour counts as an error of 3 %
 using coefficients = std::array<double, unknowns>;
 
-/// The numbers by which the constants of a row are multiplied in `tuning::seconds`.
+/// The coefficients of a row's constants in `tuning::seconds`.
 inline coefficients coefficients_of(const observation& o) {
   coefficients c{};
-  c[0] = o.work
-             // first: where one number of ranks cannot tell them apart, what grows with the ranks shall have it
-             .messages;
+  c[0] =
+      o.work
+          // first: with a single number of ranks the terms cannot be separated, and the one that grows with the ranks shall get the time
+          .messages;
   c[1] = o.work.duplex_rounds;
   c[2] = o.work.hops;
   c[3] = o.work.rounds;
@@ -36,7 +37,7 @@ inline coefficients coefficients_of(const observation& o) {
   return c;
 }
 
-/// Equations a x = 1, and `smooth` x = 0, for x >= 0, by coordinate descent.
+/// Solves a x = 1 and `smooth` x = 0, for x >= 0, by coordinate descent.
 inline coefficients solve(std::vector<coefficients> equations, const std::vector<coefficients>& smooth) {
   coefficients x{};
   std::vector<double> left(equations.size(), 1.0);  // 1 - a x
@@ -58,7 +59,7 @@ inline coefficients solve(std::vector<coefficients> equations, const std::vector
   return x;
 }
 
-/// Where nothing was measured at a size, its constant is its neighbour's.
+/// A size that was not measured gets its neighbour's constant.
 inline void fill(kolo::tuning::per_size& values, const std::array<bool, knots>& is_known) {
   for (std::size_t i = 1; i < knots; ++i)
     if (!is_known[i]) values[i] = values[i - 1];
@@ -75,7 +76,7 @@ inline kolo::tuning::row fit_row(int ranks, kolo::pattern runs_as, const std::ve
     for (double& v : c) v /= o->seconds;
     equations.push_back(c);
   }
-  for (std::size_t k = 4; k + 1 < unknowns; ++k) {  // neighbours are alike, as far as nothing else is known
+  for (std::size_t k = 4; k + 1 < unknowns; ++k) {  // neighbours are similar where nothing else is known
     if ((k - 3) % knots == 0) continue;
     coefficients c{};
     c[k] = stiffness, c[k + 1] = -stiffness;
@@ -107,7 +108,7 @@ inline double time_at(const std::map<std::size_t, std::vector<double>>& times, s
 }
 }  // namespace detail
 
-/// One row for each number of ranks and each pattern that `all` has.
+/// One row for each number of ranks and each pattern in `all`.
 inline kolo::tuning fit(const std::vector<observation>& all) {
   kolo::tuning table;
   std::map<std::pair<int, kolo::pattern>, std::vector<const observation*>> groups;
@@ -118,8 +119,8 @@ inline kolo::tuning fit(const std::vector<observation>& all) {
   return table;
 }
 
-/// The times of MPI's own collectives at the lengths of a table, from those that were measured: straight between two of them, over the logarithms
-/// of both; beyond the last in proportion.
+/// The times of MPI's own collectives at the lengths of a table, from the measured ones: interpolated linearly between the logarithms of both; beyond the last
+/// one in proportion.
 inline void fit_native(const std::vector<observation>& all, kolo::tuning& table) {
   std::map<int, std::map<kolo::kind, std::map<std::size_t, std::vector<double>>>> seen;
   for (const auto& o : all)
@@ -134,7 +135,7 @@ inline void fit_native(const std::vector<observation>& all, kolo::tuning& table)
   }
 }
 
-/// The bound, from what was written by hand for two ranks.
+/// The bound, from the hand-written sum of two ranks.
 inline void fit_bound(const std::vector<observation>& floors, kolo::tuning& table) {
   std::array<bool, detail::knots> is_known{};
   for (const auto& o : floors) {

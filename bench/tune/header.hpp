@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables as headers: what is compiled into the library.
+// Writes tables as headers, which are compiled into the library.
 #pragma once
 
 #include <kolo/adapt/json.hpp>
@@ -19,7 +19,7 @@ inline std::string number(double value) {
   std::snprintf(text, sizeof text, "%.3g", value);
   return text;
 }
-/// Six to a line, which has at most 120 columns.
+/// Six per line, so that a line has at most 120 columns.
 template <class Numbers>
 std::string numbers(const Numbers& values) {
   std::string text = "{";
@@ -55,15 +55,15 @@ inline std::string definition(const std::string& name, const kolo::tuning& table
          "};\n";
 }
 
-/// The head of a header whose tables `how` has written.
+/// The first lines of a header whose tables `how` has written.
 inline std::string head(const std::string& what, const std::string& how) {
-  return "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n// " + what + ", measured; written by `" + how +
+  return "// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n// " + what + "; written by `" + how +
          "`.\n#pragma once\n\n#include <kolo/schedule/cost_model.hpp>\n\nnamespace kolo::inline "
          "KOLO_ABI::default_tuning "
          "{\n\n";
 }
 
-/// All of it in place of what was there, or nothing.
+/// Replaces the whole file, or leaves it.
 inline void write_file(const std::string& file, const std::string& text) {
   const auto beside = file + ".new";
   std::ofstream out{beside};
@@ -75,27 +75,29 @@ inline void write_file(const std::string& file, const std::string& text) {
 
 /// select/default_tuning.hpp.
 inline void write_header(const std::string& file, const kolo::tuning& shared_memory) {
-  write_file(file, head("Tables that the automatic choice goes by", "bash bench/run.sh tune") +
-                       "/// Processes, and threads, on one host of two cores, near each other and far: with more "
-                       "ranks than two they take turns.\n" +
-                       definition("shared_memory", shared_memory) +
-                       "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for transports that carry "
-                       "messages and bring no table of\n/// their own.\n"
-                       "inline constexpr tuning messages{.rows = {{\n"
-                       "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06,\n"
-                       "     .message = 1e-06, .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10},\n"
-                       "     .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
-                       "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
-                       "namespace kolo::inline KOLO_ABI::default_tuning\n");
+  write_file(file,
+             head("Measured tables for the automatic choice", "bash bench/run.sh tune") +
+                 "/// Processes, and threads, on one host of two cores, near each other and far: more than two "
+                 "ranks share cores.\n" +
+                 definition("shared_memory", shared_memory) +
+                 "\n/// Not measured: a network of 10 GB/s with start-ups of 3 us, for message transports without a "
+                 "table of their own.\n"
+                 "inline constexpr tuning messages{.rows = {{\n"
+                 "    {.ranks = 2, .runs_as = pattern::rounds, .hop = 2e-06,\n"
+                 "     .message = 1e-06, .bytes = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10},\n"
+                 "     .combined = {5e-11, 5e-11, 5e-11, 5e-11, 5e-11, 5e-11}},\n"
+                 "}}, .copied = {1e-10, 1e-10, 1e-10, 1e-10, 1e-10, 1e-10}, .noticed = 3e-06};\n\n}  // "
+                 "namespace kolo::inline KOLO_ABI::default_tuning\n");
 }
 
 /// mpi/one_host_tuning.hpp.
 inline void write_mpi_header(const std::string& file, const kolo::tuning& mpich, const kolo::tuning& openmpi) {
-  write_file(file, head("Tables for the choice over MPI on one host", "bash bench/run.sh tune-mpi --record") +
-                       "/// On one host of two cores: with more ranks than two they take turns.\n" +
-                       definition("mpich_one_host", mpich) + "/// Open MPI, of one host: as `mpich_one_host`.\n" +
-                       definition("openmpi_one_host", openmpi) +
-                       "\n}  // namespace kolo::inline KOLO_ABI::default_tuning\n");
+  write_file(
+      file,
+      head("Measured tables for the automatic choice over MPI on one host", "bash bench/run.sh tune-mpi --record") +
+          "/// MPICH, on one host of two cores: more than two ranks share cores.\n" +
+          definition("mpich_one_host", mpich) + "/// Open MPI, otherwise as `mpich_one_host`.\n" +
+          definition("openmpi_one_host", openmpi) + "\n}  // namespace kolo::inline KOLO_ABI::default_tuning\n");
 }
 
 }  // namespace kolo_bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the benchmark measured, beside what was counted from the schedule that ran.
+// A measurement of the benchmark, and the workload counted from its schedule.
 #pragma once
 
 #include "../algorithms.hpp"
@@ -27,9 +27,9 @@ struct observation {
   kolo::pattern runs_as;  ///< `unknown`: the row is of kolo::automatic
   kolo::workload work;
   std::function<double(const kolo::simulate::network&)> simulate{};
-  bool over_mpi = false;  ///< where nothing runs as a stream, and MPI's own collectives (`native`) are rows as well
+  bool over_mpi = false;  ///< then no schedule runs as a stream, and MPI's own collectives (`native`) are rows as well
   bool fills_blocks =
-      true;  ///< is there an element for each? Otherwise most rounds are empty, and nothing can be learnt from it
+      true;  ///< each block has an element; otherwise most rounds are empty, and the row is not used for a fit
 };
 
 namespace detail {
@@ -54,7 +54,7 @@ void for_each_entry(F see) {
   in(std::integral_constant<kolo::kind, barrier>{}, barrier_algorithms);
 }
 
-/// What its schedule asks of the ranks; of kolo::automatic nothing is known.
+/// Counts the workload of the algorithm's schedule; that of kolo::automatic is unknown.
 template <kolo::kind K, class A>
 void count(const A& algorithm, observation& o) {
   if constexpr (kolo::AlgorithmFor<A, K>) {
@@ -78,7 +78,7 @@ inline std::vector<std::string> split(const std::string& text) {
 }
 }  // namespace detail
 
-/// Is it a row of `implementation` with floats in ordinary memory, and, with two ranks, what training does around a call?
+/// True for a row of `implementation` with floats in ordinary memory; with two ranks in mode touched, else back to back.
 inline bool is_usable(const std::vector<std::string>& name, const std::string& implementation,
                       const std::string& distance) {
   if (name.size() < 10 || name[2] != implementation || name[5] != "float" || !name[9].starts_with(distance))
@@ -87,8 +87,7 @@ inline bool is_usable(const std::vector<std::string>& name, const std::string& i
          name[8] == (name[4] == "2" ? "touched" : "back_to_back");
 }
 
-/// What the harness has written with the cores near, or far. `implementation`: kolo; kolo_mpich or kolo_openmpi, over those; or floor, which is
-/// written by hand.
+/// The harness's rows with the cores near, or far. `implementation`: kolo; kolo_mpich or kolo_openmpi; or floor, the hand-written sum.
 inline std::vector<observation> read_observations(const std::string& file, const std::string& distance,
                                                   const std::string& implementation = "kolo") {
   std::ifstream in{file};

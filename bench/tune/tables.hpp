@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a table of constants is worth: prediction beside measurement, and the choice beside the best.
+// The accuracy of a table of constants: predictions compared with measurements, and choices with the best.
 #pragma once
 
 #include "fit.hpp"
@@ -27,12 +27,12 @@ inline std::string size_name(std::size_t n) {
 
 inline std::string time_name(double seconds) {
   char text[32];
-  const bool is_short = seconds < 999.5e-6;  // else 3 digits would want an exponent
+  const bool is_short = seconds < 999.5e-6;  // longer times with 3 digits would need an exponent
   std::snprintf(text, sizeof text, is_short ? "%.3g us" : "%.4g ms", seconds * (is_short ? 1e6 : 1e3));
   return text;
 }
 
-/// Constants from these algorithms, at two of three sizes; the rest is predicted.
+/// The fit uses these algorithms, at two of three sizes; the others are predicted.
 inline bool is_for_the_fit(const observation& o, const std::set<std::size_t>& sizes) {
   static const std::set<std::string> algorithms{"ring",     "recursive_doubling", "one_shot",     "chain",
                                                 "binomial", "dissemination",      "van_de_geijn", "two_shot"};
@@ -51,7 +51,7 @@ inline kolo::simulate::network network_of(const kolo::tuning& table, const obser
           .seconds_per_byte_reduced = at(r->combined)};
 }
 
-/// Fits to one part of the rows, predicts the others, and says how far off the predictions are; every one into `rows`, unless that is null.
+/// Fits a table to one part of the rows, predicts the others, and prints the errors; each row into `rows`, unless that is null.
 inline void print_predictions(const std::vector<observation>& all, std::FILE* rows) {
   std::map<std::pair<kolo::kind, int>, std::set<std::size_t>> sizes;
   for (const auto& o : all)
@@ -63,7 +63,7 @@ inline void print_predictions(const std::vector<observation>& all, std::FILE* ro
   const auto table = fit(known);
   std::map<int, std::vector<double>> errors;
   std::printf(
-      "Prediction beside measurement, constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other "
+      "Predictions and measurements, constants fitted to %zu rows (eight algorithms, two of three sizes), %zu other "
       "rows predicted\n",
       known.size(), others.size());
   if (rows)
@@ -127,7 +127,7 @@ void judge(int ranks, std::size_t bytes, bool over_mpi, const contest& c, const 
 }
 }  // namespace detail
 
-/// What is lost by taking what `table` says instead of what was fastest.
+/// Prints the loss of `table`'s choice compared with the fastest one.
 inline void print_choices(const std::vector<observation>& all, const kolo::tuning& table, std::FILE* rows) {
   using enum kolo::kind;
   std::map<std::tuple<kolo::kind, int, std::size_t>, detail::contest> contests;
@@ -136,7 +136,7 @@ inline void print_choices(const std::vector<observation>& all, const kolo::tunin
       contests[{o.collective, o.ranks, o.bytes}].seconds[o.algorithm] = o.seconds;
   std::map<int, std::vector<double>> losses;
   const bool over_mpi = !all.empty() && all[0].over_mpi;
-  std::printf("The choice beside the best measured candidate\n");
+  std::printf("The choice and the best measured candidate\n");
   if (rows)
     std::fprintf(rows, "  %-16s %6s %8s   %-22s %12s   %-22s %12s %8s\n", "collective", "ranks", "bytes", "choice",
                  "measured", "best", "measured", "loss");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// From a run of the benchmark: the table of constants behind the automatic choice, and what predictions and choices are worth.
+// From runs of the benchmark: fits the table of constants of the automatic choice, and prints the accuracy of predictions and choices.
 #include "header.hpp"
 #include "tables.hpp"
 
@@ -17,7 +17,7 @@ void append(std::vector<observation>& to, const std::vector<observation>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// What is known from one run, of the rows of the class of distance that most of them are in. `compiled`: the table that such a communicator goes by.
+/// Judges one run by the rows of its more frequent distance. `compiled`: the library's table for such a communicator.
 void judge(const std::string& run, const std::string& implementation, const kolo::tuning& compiled, std::FILE* rows) {
   const auto near = read_observations(run, "near", implementation), far = read_observations(run, "far", implementation);
   const bool is_near = near.size() >= far.size();
@@ -25,12 +25,12 @@ void judge(const std::string& run, const std::string& implementation, const kolo
   if (all.empty()) return;
   if (all.size() < 100)
     return void(
-        std::printf("%s: too few algorithms were measured to say what predictions and choices are worth; take the plan "
+        std::printf("%s: too few algorithms were measured to judge predictions and choices; use the plan "
                     "tune, or tune-mpi.\n",
                     implementation.c_str()));
   std::printf("%s, cores %s, as in most rows of this run. ", implementation.c_str(), is_near ? "near" : "far");
   print_predictions(all, rows);
-  std::printf("With the table that is compiled in: ");
+  std::printf("With the library's table: ");
   print_choices(all, compiled, rows);
   std::printf("With a table fitted to these rows: ");
   auto fitted = fit(all);
@@ -38,7 +38,7 @@ void judge(const std::string& run, const std::string& implementation, const kolo
   print_choices(all, fitted, rows);
 }
 
-/// One table for all runs, cores near and far alike. The bound is the host's.
+/// One table for all runs, with cores near and far. The bound is the host's.
 kolo::tuning fit_together(const std::vector<std::string>& runs, const std::string& implementation) {
   std::vector<observation> all, floors;
   for (const auto& run : runs)
@@ -54,7 +54,7 @@ kolo::tuning fit_together(const std::vector<std::string>& runs, const std::strin
   return table;
 }
 
-/// Fitted; the one that is compiled in where that MPI was not measured.
+/// The fitted table; the library's if that MPI was not measured.
 kolo::tuning fit_mpi(const std::vector<std::string>& runs, const std::string& mpi, const kolo::tuning& compiled) {
   const auto table = fit_together(runs, "kolo_" + mpi);
   return table.rows[0].ranks > 0 && table.native[0].ranks > 0 ? table : compiled;
@@ -63,16 +63,15 @@ kolo::tuning fit_mpi(const std::vector<std::string>& runs, const std::string& mp
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App app{"Fits the table behind the automatic choice, and shows what predictions and choices are worth."};
+  CLI::App app{"Fits the table of the automatic choice, and prints the accuracy of predictions and choices."};
   std::vector<std::string> runs;
   std::string header, mpi_header, json, detail;
-  app.add_option("runs", runs, "what the benchmark has written: run.json, once or more")
-      ->required()
-      ->check(CLI::ExistingFile);
-  app.add_option("--header", header, "write the table that fits all runs as select/default_tuning.hpp");
-  app.add_option("--mpi-header", mpi_header, "write the tables that fit all runs over MPI as mpi/one_host_tuning.hpp");
-  app.add_option("--json", json, "write the first one as JSON, for kolo/adapt/json.hpp");
-  app.add_option("--rows", detail, "write every row of the tables into this file");
+  app.add_option("runs", runs, "the benchmark's results: one or more run.json")->required()->check(CLI::ExistingFile);
+  app.add_option("--header", header, "write the table fitted to all runs, as select/default_tuning.hpp");
+  app.add_option("--mpi-header", mpi_header,
+                 "write the tables fitted to all runs over MPI, as mpi/one_host_tuning.hpp");
+  app.add_option("--json", json, "write the table of --header as JSON, for kolo/adapt/json.hpp");
+  app.add_option("--rows", detail, "write every row to this file");
   CLI11_PARSE(app, argc, argv);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> rows{detail.empty() ? nullptr : std::fopen(detail.c_str(), "w"),
                                                              std::fclose};

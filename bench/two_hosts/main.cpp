@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Times allreduce of floats on several nodes: flat over MPI, by MPI's own and by kolo's algorithms, against two levels over shared memory and MPI.
+// Times allreduce of floats on several nodes: flat over MPI, by MPI's own and by kolo's algorithms, and by two levels over shared memory and MPI.
 #include <kolo/mpi/mpi.hpp>
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ double median(std::vector<double> x) {
   return x.empty() ? 0 : x[x.size() / 2];
 }
 
-/// Of the slowest rank.
+/// The slowest rank's time.
 double timed(const contestant& c, std::vector<float>& x) {
   MPI_Barrier(MPI_COMM_WORLD);
   double mine = MPI_Wtime(), slowest = 0;
@@ -101,5 +101,5 @@ int main(int argc, char** argv) {
   if (rank == 0 && !good) std::printf("some result is wrong\n");
   std::fflush(stdout);
   MPI_Barrier(MPI_COMM_WORLD);
-  ::_exit(good ? 0 : 1);  // over TCP, MPI_Finalize of MPICH 4.0 sometimes waits for ever, also in programs without kolo
+  ::_exit(good ? 0 : 1);  // over TCP, MPI_Finalize of MPICH 4.0 sometimes hangs, also without kolo
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Where one rank's input and output lie: once, or, in cold mode, so often that the last-level cache holds none of them.
+// One rank's input and output: one copy, or, in cold mode, so many that the last-level cache holds none of them.
 #pragma once
 
 #include "../shapes.hpp"
@@ -25,7 +25,7 @@ class buffers {
     bool operator==(const wish&) const = default;
   };
 
-  /// `special(kind, bytes)`: memory that is not ordinary, the same number of bytes on every rank.
+  /// `special(kind, bytes)`: memory of another kind, with the same number of bytes on every rank.
   template <class Special>
   buffers(const wish& w, int rank, int size, Special special)
       : wish_{w},
@@ -59,10 +59,10 @@ class buffers {
   void fill() { mine_.write(slot(0) + in_at_, shape_.in * width_, 0); }
   void read_result() const { read_through(slot(0) + out_at_, shape_.out * width_); }
   bool result_is_right() const { return is_right(shape_, wish_.element, size_, slot(0) + out_at_); }
-  /// True once, for memory that they address.
+  /// True once, for memory that the peers access.
   bool is_first_use_by_peers() { return !std::exchange(used_by_peers_, true) && wish_.kind != "ordinary"; }
   void clear_all() { std::memset(base_, 0, stride_ * copies_); }
-  /// Zeros stay zeros, however often they are added up in place.
+  /// Clears the first copy: zeros stay zeros, however often they are summed in place.
   void clear() { std::memset(slot(0), 0, stride_); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The group `floor`: two processes that run the hand-written allreduces of two ranks, the bound that kolo is held to.
+// The group `floor`: two processes that run the hand-written allreduces of two ranks, the bound of kolo's time.
 #include "../floor.hpp"
 #include "worker.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace kolo_bench;
 
-/// Address space, not memory: pages appear when they are written.
+/// Reserves address space; pages get memory when they are written.
 std::byte* shared_memory(std::size_t bytes) {
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::runtime_error{"there is no shared memory for the floor program"};
@@ -26,7 +26,7 @@ struct common {
   std::byte* addressable = shared_memory(2 * half);
 };
 
-/// Buffers of the direct ways have a twin in the peer's, as many bytes away.
+/// The operands; for the direct ways the peer's buffers are `to_peer` bytes away.
 struct operands {
   const float* in;
   float* out;
@@ -37,7 +37,7 @@ struct operands {
   float* peer_out() const { return out + to_peer / std::ptrdiff_t{sizeof(float)}; }
 };
 
-/// One way, and where it may be the fastest.
+/// One way, and the cases in which it may be the fastest.
 struct way {
   const char* name;
   const char* buffers;      ///< ordinary, symmetric; null: both
@@ -120,7 +120,7 @@ int serve(const common& c, int rank) try {
   return 1;
 }
 
-/// A build may be carried to another host, where its instructions do not exist.
+/// A build may be copied to another host, which lacks its instructions.
 bool runs_here() {
 #if defined(__AVX512F__)
   return __builtin_cpu_supports("avx512f");

@@ -58,7 +58,7 @@ class gloo_backend : public backend {
   }
 
   call prepare(const command& c, std::size_t n) override {
-    remove(directory_);  // with the first command all ranks have met
+    remove(directory_);  // with the first command all ranks are connected
     if (!(c.element == "float")) return {};
     const bool in_place = c.place == "in_place", root = context_->rank == 0;
     if (c.collective == "allreduce")
@@ -82,7 +82,7 @@ class gloo_backend : public backend {
           o.setRoot(0);
           o.setReduceFunction(add);
           o.setInput(floats(in), n);
-          o.setOutput(root ? floats(out) : own_.data(), n);  // every rank's output is written to
+          o.setOutput(root ? floats(out) : own_.data(), n);  // every rank's output is written
         });
       };
     if (c.collective == "gather")
@@ -111,7 +111,7 @@ class gloo_backend : public backend {
  private:
   std::size_t parts() const { return static_cast<std::size_t>(context_->size); }
 
-  /// Every call gets a tag of its own, as Gloo asks for.
+  /// Gloo needs another tag for every call.
   template <class Options, class F, class Fill>
   void run(F function, Fill fill) {
     Options o{context_};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo as one rank sees it, over any communicator: a table from names to calls, made from the lists of algorithms.
+// kolo on one rank, over any communicator: a table from names to calls, made from the lists of algorithms.
 #pragma once
 
 #include <kolo/point_to_point.hpp>
@@ -11,16 +11,16 @@
 
 namespace kolo_bench {
 
-/// Stands for the lists of algorithms.hpp where a backend offers one algorithm only.
+/// Selects the lists of algorithms.hpp; an `entry` in its place selects one algorithm only.
 struct every_algorithm {};
 
-/// An algorithm of one's own runs on floats; `automatic` runs on every element, so that compile time stays in bounds.
+/// A named algorithm runs on floats only, `automatic` on every element, to limit the compile time.
 template <class A>
 inline constexpr bool on_every_element = std::same_as<A, kolo::automatic>;
 
 template <class T>
 std::span<T> span_of(const std::byte* p,
-                     std::size_t n) {  // what a collective only reads has the type of what it writes: fewer instances
+                     std::size_t n) {  // inputs have the type of outputs, for fewer instances
   return {reinterpret_cast<T*>(const_cast<std::byte*>(p)), n};
 }
 
@@ -106,7 +106,7 @@ class kolo_backend : public backend {
     }
   };
 
-  /// What does not support this number of ranks is not offered.
+  /// An algorithm that does not support this number of ranks is not offered.
   template <kolo::kind K, class List, class Make>
   void add(const List& list, Make make) {
     const auto one = [&](const auto& e) {
@@ -142,7 +142,7 @@ class kolo_backend : public backend {
     };
   }
 
-  /// What moves and does not combine: floats only.
+  /// Calls that only move elements: floats only.
   template <class F>
   maker moving(F f) {
     return [this, f](const command& c, std::size_t n) -> call {

@@ -14,13 +14,13 @@ using namespace kolo_bench;
 
 /// | algorithm       | is |
 /// |-----------------|----|
-/// | `MPI`           | MPI's blocking collective: what the rows below are held against |
-/// | `own`           | kolo's choice among its own algorithms: of a table without times for MPI's |
-/// | `automatic`     | kolo's choice, which may be MPI's where no bit is at stake |
-/// | `any order`     | the same where any order is allowed: may be MPI's everywhere |
-/// | `native`        | `kolo::native{}`: MPI's non-blocking collective, asked again and again whether it has ended |
+/// | `MPI`           | MPI's blocking collective, with which the rows below are compared |
+/// | `own`           | kolo's choice among its own algorithms: by a table without times of MPI's |
+/// | `automatic`     | kolo's choice, which may be MPI's if no bit depends on it |
+/// | `any order`     | the same with any order allowed: may be MPI's for all calls |
+/// | `native`        | `kolo::native{}`: MPI's non-blocking collective, tested until it has ended |
 /// | `shared memory` | kolo over shared memory |
-/// | any other       | that algorithm of kolo's, over MPI |
+/// | any other       | that algorithm of kolo, over MPI |
 class over_mpi : public backend {
  public:
   over_mpi() {

@@ -8,8 +8,8 @@ namespace {
 
 using namespace kolo_bench;
 
-/// Beside kolo's algorithms, what kolo does not do: the kernel copies from one process's ordinary memory to another's. The row shows
-/// whether that would pay on this machine.
+/// Also offers a broadcast that kolo does not have: the kernel copies from one process's ordinary memory to another's. The row shows whether that is faster on
+/// this machine.
 class processes : public kolo_backend<kolo::shm::communicator> {
  public:
   explicit processes(kolo::shm::communicator& comm) : kolo_backend{comm}, comm_{comm} {
@@ -31,7 +31,7 @@ class processes : public kolo_backend<kolo::shm::communicator> {
   }
 
  private:
-  /// Collective: every rank but 0 reads what rank 0 has, and rank 0 waits until they have.
+  /// Collective: every rank but 0 reads rank 0's buffer, and rank 0 waits until all have read it.
   bool read_from_root(const std::byte* from, std::byte* to, std::size_t bytes) {
     struct {
       pid_t process;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The groups `mpich` and `openmpi`: nothing but MPI.
+// The groups `mpich` and `openmpi`: MPI without kolo.
 #include "mpi_backend.hpp"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// MPI as one rank sees it: the blocking collectives of the MPI with whose compiler this is built, as they come.
+// MPI on one rank: the blocking collectives, unmodified, of the MPI whose compiler wrapper builds this.
 #pragma once
 
 #include "worker.hpp"
@@ -20,7 +20,7 @@ inline float widened(std::uint16_t x) {
   std::memcpy(&f, &bits, sizeof(f));
   return f;
 }
-/// To nearest, ties to even; without a branch, so that the loop becomes vector instructions where the compiler makes any.
+/// To nearest, ties to even; without a branch, so that the compiler can vectorise the loop.
 inline std::uint16_t narrowed(float x) {
   std::uint32_t bits;
   std::memcpy(&bits, &x, sizeof(bits));
@@ -32,7 +32,7 @@ inline void add_bfloat16(void* in, void* in_out, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) b[i] = narrowed(widened(a[i]) + widened(b[i]));
 }
 
-/// An element type and the operator that combines it.
+/// An element type and its operator.
 struct arithmetic {
   MPI_Datatype type = MPI_FLOAT;
   MPI_Op op = MPI_SUM;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A rank of a group: waits for the driver's commands in read(), runs bursts, answers. The same for every implementation.
+// A rank of a group: waits for the driver's commands in read(), runs bursts, replies. The same for every implementation.
 #pragma once
 
 #include "../meeting_page.hpp"
@@ -12,20 +12,20 @@
 
 namespace kolo_bench {
 
-/// The collective itself; a rank that has no input or no output gets a pointer that it must not use.
+/// The collective itself; a rank without an input or output gets a pointer that it must not use.
 using call = std::function<void(const std::byte* in, std::byte* out)>;
 
-/// An implementation, as one rank sees it.
+/// An implementation on one rank.
 struct backend {
   virtual ~backend() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string version() const = 0;
-  virtual std::string offers() const = 0;             ///< a line `collective/algorithm` for each thing that it can do
-  virtual bool wants_a_core() const { return true; }  ///< of its own: rank r is bound to core r modulo cores
-  /// Null where it cannot do that; every rank must come to the same conclusion without asking the others.
+  virtual std::string offers() const = 0;             ///< a line `collective/algorithm` for each call that it offers
+  virtual bool wants_a_core() const { return true; }  ///< rank r is bound to core r modulo cores
+  /// Null if it cannot make that call; every rank must decide the same without communication.
   virtual call prepare(const command& c, std::size_t n) = 0;
-  /// Memory that is not ordinary, zeroed or not; null where there is none. Collective.
+  /// Memory of another kind, not necessarily zeroed; null if there is none. Collective.
   virtual std::byte* special_memory(const std::string& /*kind*/, std::size_t /*bytes*/) { return nullptr; }
 };
 
@@ -54,7 +54,7 @@ class worker {
   worker& operator=(const worker&) = delete;
   ~worker() { ::close(socket_); }
 
-  /// Returns when the driver has hung up.
+  /// Returns when the driver has closed the socket.
   void serve() {
     command c;
     while (read_all(socket_, &c, sizeof(c))) {
@@ -86,7 +86,7 @@ class worker {
     h.offers_bytes = static_cast<std::uint32_t>(offers.size());
     h.version = backend_.version();
     if (!write_all(socket_, &h, sizeof(h)) || !write_all(socket_, offers.data(), offers.size()))
-      throw std::runtime_error{"the driver has gone"};
+      throw std::runtime_error{"the driver has closed the socket"};
   }
 
   void reply(outcome what, const std::vector<double>& times, std::string_view sentence) {
@@ -98,7 +98,7 @@ class worker {
       std::exit(0);
   }
 
-  /// The burst: one call whose result is checked and which warms up, then the timed windows.
+  /// The burst: one call to warm up, whose result is checked, then the timed windows.
   std::vector<double> run(const command& c) {
     if (c.collective == "nothing") return windows(c, nullptr, [](const std::byte*, std::byte*) {});
     const auto n = c.bytes / element_bytes(c.element.str());
@@ -106,7 +106,7 @@ class worker {
     if (!once)
       throw unsupported{"not offered: " + c.collective.str() + " of " + c.element.str() + ", " + c.algorithm.str()};
     auto& b = buffers_for(c, n);
-    b.clear();  // of what an earlier burst has left
+    b.clear();  // clears what an earlier burst has left
     b.fill();
     meeting_.next();
     once(b.in(0), b.out(0));
@@ -118,7 +118,7 @@ class worker {
     return times;
   }
 
-  /// Memory that the peers address has pages in their address spaces, too, which appear at the first use; and afterwards it is cold again.
+  /// Maps the pages in the peers' address spaces, which happens at their first use; then makes the memory cold again.
   void let_peers_use(buffers& b, const command& c, const call& once) {
     for (int i = 0; i < c.iterations; ++i) once(b.in(i), b.out(i));
     meeting_.next();
@@ -142,7 +142,7 @@ class worker {
     return times;
   }
 
-  /// Kept from burst to burst while nothing changes about them.
+  /// Buffers are kept from burst to burst while their parameters are the same.
   buffers& buffers_for(const command& c, std::size_t n) {
     const buffers::wish wish{c.collective.str(), c.element.str(), c.place.str(), c.buffers.str(), c.mode == "cold", n};
     if (buffers_ && buffers_->made_for() == wish) return *buffers_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# When a group of ranks cannot start, dies or gets a wrong plan, the driver says so and goes on, or stops. Usage: failures.py DRIVER
+# If a group of ranks cannot start, dies or gets a wrong plan, the driver prints it and goes on, or stops. Usage: failures.py DRIVER
 import json
 import os
 import shutil
@@ -17,7 +17,7 @@ def attempt(status, sentence, *words):
     done = subprocess.run([driver, *words], capture_output=True, text=True, timeout=120)
     said = done.stdout + done.stderr
     if done.returncode != status or sentence not in said:
-        wrong.append(f"{' '.join(map(str, words))}\n  status {done.returncode}, not {status}; it should say: {sentence}\n{said}")
+        wrong.append(f"{' '.join(map(str, words))}\n  status {done.returncode}, not {status}; expected: {sentence}\n{said}")
 
 
 def plan(work, **entries):
@@ -66,26 +66,26 @@ with tempfile.TemporaryDirectory() as directory:
     attempt(1, "kolo with 2 ranks: ended while it started", small, *common)
     rows = [b["name"] for b in json.loads(out.read_text())["benchmarks"]]
     if not rows or any("/kolo/" in name for name in rows):
-        wrong.append(f"the others' rows should be there, and no others: {rows}")
+        wrong.append(f"only the other implementation's rows are expected: {rows}")
 
-    # Long enough to start, not long enough to finish.
+    # Enough time to start, too little to finish.
     program(workers, "kolo_bench_shm", f"exec timeout -s KILL 2 {driver.parent / 'kolo_bench_shm'} \"$@\"")
     endless = work / "endless.json"
     endless.write_text(json.dumps({"rounds": 1000000, "burst_milliseconds": 100, "compare": [{"collective": ["allreduce"], "bytes": [64]}]}))
     attempt(1, "has died", endless, "--out", out, "--workers", workers, "--implementations", "kolo")
 
-    # Two ranks, of which the last one's result is wrong in one of the bursts: the second to calibrate, the last that counts.
+    # Two ranks; the last one's result is wrong in one burst: the second one to calibrate, or the last measured one.
     for burst in (2, 4):
         worker = workers / "kolo_bench_shm"
         worker.write_text(f"#!{sys.executable}\nWRONG = {burst}\n{WORKER}")
         attempt(1, "rank 1 got it wrong", small, "--out", out, "--workers", workers, "--implementations", "kolo")
         if "/kolo/" in out.read_text():
-            wrong.append(f"a wrong result in burst {burst} makes a row")
+            wrong.append(f"a wrong result in burst {burst} gives a row")
 
     os.remove(workers / "kolo_bench_shm")
     attempt(0, "", small, *common)
     if "has not been built" not in json.dumps(json.loads(out.read_text())["context"]):
-        wrong.append("nothing says that kolo_bench_shm has not been built")
+        wrong.append("the context does not say that kolo_bench_shm has not been built")
 
     attempt(2, 'a plan has no entry "size"', plan(work, size=[64]), *common)
     small.write_text(json.dumps({"compare": 2 * [{"collective": ["allreduce"], "bytes": [64]}]}))
@@ -93,11 +93,11 @@ with tempfile.TemporaryDirectory() as directory:
     attempt(2, "scatter is not measured in place", plan(work, collective=["scatter"], bytes=[64], place=["in_place"]), *common)
     attempt(2, "a plan is for one rank at least, not 0", plan(work, bytes=[64], ranks=[0]), *common)
     attempt(2, "there is no implementation called open-mpi", plan(work, bytes=[64]), *common[:-1], "kolo,open-mpi")
-    attempt(0, "my_rnig: nobody who takes part offers it", plan(work, bytes=[64], algorithms=["ring", "my_rnig"]), *common)
-    attempt(0, "all_reduce: nobody who takes part offers it", plan(work, collective=["all_reduce"], bytes=[64]), *common)
+    attempt(0, "my_rnig: no implementation in this run offers it", plan(work, bytes=[64], algorithms=["ring", "my_rnig"]), *common)
+    attempt(0, "all_reduce: no implementation in this run offers it", plan(work, collective=["all_reduce"], bytes=[64]), *common)
     small.write_text(json.dumps({"round": 50, "compare": []}))
     attempt(2, 'a plan has no entry "round"', small, *common)
     attempt(2, "there is no element called int", plan(work, bytes=[64], element=["int"]), *common)
 
-print("\n".join(wrong) if wrong else "as it should be")
+print("\n".join(wrong) if wrong else "passed")
 sys.exit(1 if wrong else 0)

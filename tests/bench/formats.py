@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What --format prints is read as scripts read the output of nccl-tests and of the OSU micro-benchmarks. Usage: formats.py REPORT
+# The output of --format can be read by scripts for nccl-tests and for the OSU micro-benchmarks. Usage: formats.py REPORT
 import json
 import re
 import subprocess
@@ -11,7 +11,7 @@ from pathlib import Path
 report = Path(sys.argv[1])
 wrong = []
 
-# As sweeps over clusters, SuperBench, ReFrame and hpcbench look for them.
+# The patterns of cluster sweeps, SuperBench, ReFrame and hpcbench.
 NCCL_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\d+|N/A)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\d+|N/A)\s*$")
 NCCL_OUT_OF_PLACE = re.compile(r"^\s*(\d+)\s+\d+\s+\S+\s+\S+\s+-?\d+\s+([0-9.]+)\s+([0-9.]+)\s+([0-9.]+)")
 NCCL_RANK = re.compile(r"^#\s+Rank\s+\d+\s+Group\s+\d+\s+Pid\s+\d+\s+on\s+(\S+)\s+device")
@@ -46,7 +46,7 @@ def said(file, *words, status=0):
 
 
 def superbench(text):
-    """The greatest busbw out of place, found by counting columns from the right; it skips the first row."""
+    """The maximum busbw out of place, by columns from the right; skips the first row."""
     lines = text.splitlines()
     begin = max(i for i, line in enumerate(lines) if "out-of-place" in line) + 4
     end = max(i for i, line in enumerate(lines) if "Out of bounds values" in line)
@@ -58,7 +58,7 @@ def look_at_nccl(file):
     expect(NCCL_START.findall(text), ["all_reduce_perf"], "the program")
     expect(NCCL_BYTES.findall(text), [("8", "4194304")], "the range of sizes")
     expect(len([line for line in text.splitlines() if NCCL_RANK.match(line)]), 4, "ranks")
-    expect(NCCL_HEAD in text, True, "the head of nccl-tests' table")
+    expect(NCCL_HEAD in text, True, "the header of nccl-tests' table")
     rows = [m.groups() for m in map(NCCL_ROW.match, text.splitlines()) if m]
     expect(rows, [("8", "2", "2.50", "0.00", "0.01", "0", "2.25", "0.00", "0.01", "0"),
                   ("4194304", "1048576", "1234.56", "3.40", "5.10", "0", "1000.00", "4.19", "6.29", "0")], "rows")
@@ -77,7 +77,7 @@ def look_at_nccl(file):
 def look_at_osu(file):
     text = said(file, "--format", "osu", "--only", "collective=allreduce")
     expect(text.startswith("\n# OSU MPI Allreduce Latency Test v"), True, "OSU's title")
-    expect(OSU_HEAD in text.splitlines(), True, "OSU's head")
+    expect(OSU_HEAD in text.splitlines(), True, "OSU's header")
     expect([(int(n), float(t)) for n, t in OSU_ROW.findall(text)], [(8, 2.5), (4194304, 1234.56)], "OSU's rows, out of place")
     expect(re.search(r"^8\s+(?P<latency>\S+)", text, re.M)["latency"], "2.50", "one size")
     expect("8                       2.50" in text.splitlines(), True, "the widths of OSU's columns")
@@ -99,5 +99,5 @@ with tempfile.TemporaryDirectory() as work:
     said(run, "--format", "osu", "--only", "size=8", status=2)
     said(run, "--format", "osu", "--only", "implementation=nobody", status=1)
 
-print("\n".join(wrong) if wrong else "as it should be")
+print("\n".join(wrong) if wrong else "passed")
 sys.exit(1 if wrong else 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The report sees a regression that is one, and none where there is none; crossovers and bars. Usage: report.py REPORT
+# The report finds real regressions only; crossovers and bars. Usage: report.py REPORT
 import json
 import subprocess
 import sys
@@ -47,21 +47,21 @@ with tempfile.TemporaryDirectory() as directory:
     other = write(work / "other.json", row(name("automatic", "kolo", 8192), 9000))
 
     text = said(0, slower, "--compare", old, "--colour", "always")
-    expect("2 rows are in both: 1 slower, 0 faster" in text, "30 % slower is not seen")
-    expect("\033[31mSLOWER   1.30x" in text, "what is slower is not red")
+    expect("2 rows are in both: 1 slower, 0 faster" in text, "30 % slower is not reported")
+    expect("\033[31mSLOWER   1.30x" in text, "a slower row is not red")
     said(1, slower, "--compare", old, "--fail-on-regression")
     for same in (old, noisy, other):
-        expect(" 0 slower, 0 faster" in said(0, same, "--compare", old, "--fail-on-regression"), f"{same.name}: a regression is seen that is none")
-    expect(" 0 slower, 1 faster" in said(0, faster, "--compare", old, "--fail-on-regression"), "twice as fast is not seen")
+        expect(" 0 slower, 0 faster" in said(0, same, "--compare", old, "--fail-on-regression"), f"{same.name}: a false regression is reported")
+    expect(" 0 slower, 1 faster" in said(0, faster, "--compare", old, "--fail-on-regression"), "twice as fast is not reported")
     said(0, slower, "--compare", old, "--html", work / "report.html")
-    expect('<tr class="slower"><td>kolo, 1 KiB' in (work / "report.html").read_text(), "the HTML does not show what is slower")
+    expect('<tr class="slower"><td>kolo, 1 KiB' in (work / "report.html").read_text(), "the HTML does not show a slower row")
 
     odd = write(work / "odd.json", row(name("automatic", "kolo", 1023 * 1024), 999600))
     text = said(0, odd)
     expect("1023 KiB  1000\n" in text, "a number has an exponent")
     odd.write_text(odd.read_text().replace('"num_cpus": 2', '"num_cpus": 64, "cores": "1"'))
     said(0, odd, "--html", work / "report.html")
-    expect("<h2>More ranks than cores" in (work / "report.html").read_text(), "the cores are the host's, not those that ranks had")
+    expect("<h2>More ranks than cores" in (work / "report.html").read_text(), "the page uses the host's cores, not the ranks'")
 
     pair = write(work / "pair.json", row(name("ring", "kolo", 1024), 900), row(name("ring", "kolo", 4096), 1000), row(name("ring", "kolo", 16384), 1100),
                  row(name("one_shot", "kolo", 1024), 300), row(name("one_shot", "kolo", 4096), 900), row(name("one_shot", "kolo", 16384), 3000),
@@ -97,7 +97,7 @@ with tempfile.TemporaryDirectory() as directory:
     expect(any(line.startswith("8 B") and line.split()[-1] == "0.4" for line in said_worst), "the floor is not the fastest of its ways")
     said(0, worst, "--html", work / "worst.html")
     page = (work / "worst.html").read_text()
-    expect(0 < page.find("in 2 of the 3") < page.find("Where kolo is slowest"), "the page does not begin with the run in short")
+    expect(0 < page.find("in 2 of the 3") < page.find("Where kolo is slowest"), "the page does not begin with the summary")
     expect(0 < page.find("Where kolo is slowest") < page.find("Medians in microseconds"), "the page does not begin with the slowest cells")
     expect('<tr class="slower"><td>allreduce' in page, "a cell in which kolo is slower is not red")
 
@@ -109,7 +109,7 @@ with tempfile.TemporaryDirectory() as directory:
                        "the choice": "3 1.04 1.06 allreduce 64 KiB 1.05 everywhere not held: 1 cells above it"}.items():
         line = lines.get("mpich, 2 ranks: " + way, [])
         expect(line[-len(words.split()):] == words.split(), f"beside MPI: {line} instead of {words}")
-    expect("Left out: gloo: is not here" in text, "what was left out is not said")
+    expect("Left out: gloo: is not here" in text, "the report does not print what was left out")
 
-print("\n".join(wrong) if wrong else "as it should be")
+print("\n".join(wrong) if wrong else "passed")
 sys.exit(1 if wrong else 0)

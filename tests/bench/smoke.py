@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A run of seconds gives the rows that its plan asks for, with fields that make sense, and a report. Usage: smoke.py DRIVER BENCH
+# A run of seconds gives the rows of its plan, with consistent fields, and a report. Usage: smoke.py DRIVER BENCH
 import json
 import subprocess
 import sys
@@ -31,15 +31,15 @@ def look_at(row):
     expect(0 < row.p10 <= row.p50 <= row.p90, f"{name}: percentiles are out of order")
     expect(row.p90 < 1e9, f"{name}: a second")
     expect(1 <= row.bursts <= 3, f"{name}: {row.bursts} bursts")
-    expect(row.mpi_ratio is None, f"{name}: there was no MPI")
+    expect(row.mpi_ratio is None, f"{name}: mpi_ratio without an MPI")
     half = row.scene.collective in ("allgather", "reduce_scatter", "gather", "scatter", "alltoall")
     expect(abs(row.busbw - row.algbw * (0.5 if half else 1)) <= 1e-6 * row.algbw, f"{name}: busbw of two ranks")
     parts = 2 if row.scene.collective in ("allgather", "gather", "scatter") else 1
-    expect(abs(row.algbw * row.p50 - parts * row.bytes) <= 1e-6 * parts * row.bytes, f"{name}: algbw is bytes over time")
+    expect(abs(row.algbw * row.p50 - parts * row.bytes) <= 1e-6 * parts * row.bytes, f"{name}: algbw is not bytes over time")
 
 
 def cache(program):
-    """What CMake has found out, in the build of this program."""
+    """The CMake cache of the build of this program."""
     return next(((folder / "CMakeCache.txt").read_text() for folder in Path(program).resolve().parents if (folder / "CMakeCache.txt").exists()), "")
 
 
@@ -69,12 +69,12 @@ def expected():
 
 
 def look_at_tables(runs, work):
-    """The headers that are written have lines as long as the library's may be; the table of an MPI that was not measured is the library's, line by line."""
+    """Generated headers keep the line length; the table of an MPI that was not measured is the library's, line by line."""
     header, over_mpi = work / "default_tuning.hpp", work / "one_host_tuning.hpp"
     run(Path(driver).with_name("kolo_bench_tune"), runs, "--header", header, "--mpi-header", over_mpi)
     if wrong:
         return
-    expect(over_mpi.read_text() == (bench.parent / "include/kolo/mpi/one_host_tuning.hpp").read_text(), "the library's table is not laid out as it is written")
+    expect(over_mpi.read_text() == (bench.parent / "include/kolo/mpi/one_host_tuning.hpp").read_text(), "the library's table is not laid out as the generator writes it")
     for line in header.read_text().splitlines() + over_mpi.read_text().splitlines():
         expect(len(line) <= 120, f"a table's line of {len(line)} columns: {line}")
 
@@ -88,7 +88,7 @@ with tempfile.TemporaryDirectory() as work:
                  for x in measured.rows}
         for row in measured.rows:
             look_at(row)
-        for key in expected():  # cores that change their distance in each of three bursts leave no row; that is another host's business
+        for key in expected():  # if the distance between the cores changes in each of three bursts, a row is missing
             expect(key in found, f"no row {'/'.join(map(str, key))}")
         floors = {}
         for row in measured.rows:
@@ -99,21 +99,21 @@ with tempfile.TemporaryDirectory() as work:
             expect(abs(fastest.percent_of_bound - 100) < 1e-6, f"{fastest.who}, {fastest.bytes}: the fastest way is not 100 % of the bound")
         flags = Path("/proc/cpuinfo").read_text()
         widest = "AVX-512" if " avx512f " in flags else "AVX" if " avx " in flags else "SSE2"
-        expect(any(f"with {x}" in measured.context.get("version_floor", "") for x in ("AVX-512", "AVX", "SSE2")), "nothing says what the floor is built with")
+        expect(any(f"with {x}" in measured.context.get("version_floor", "") for x in ("AVX-512", "AVX", "SSE2")), "the context does not say for which instructions the floor is built")
         if "KOLO_BENCH_NATIVE_RUNS:INTERNAL=1" in cache(driver):
             expect(measured.context.get("version_floor", "").endswith("with " + widest), f"the floor does not use {widest}")
         names = [b["name"] for b in json.loads(out.read_text())["benchmarks"]]
         expect(len(names) == len(set(names)), "two rows have one name")
-        expect(measured.context.get("version_kolo", "").startswith("kolo "), "the context says no version")
+        expect(measured.context.get("version_kolo", "").startswith("kolo "), "the context has no version")
         text = run(sys.executable, bench / "report/report.py", out, "--html", html, "--compare", out, "--fail-on-regression")
-        expect("allreduce, in place, 2 ranks, float, touched" in text, "the report does not name what was measured")
+        expect("allreduce, in place, 2 ranks, float, touched" in text, "the report does not name the measured calls")
         expect(": 0 slower, 0 faster" in text, "a run is not as fast as itself")
         page = html.read_text() if html.exists() else ""
-        expect(page.startswith("<!doctype html>") and page.rstrip().endswith("</html>"), "the HTML is cut off")
+        expect(page.startswith("<!doctype html>") and page.rstrip().endswith("</html>"), "the HTML is incomplete")
         expect("no plots" in text or "<svg" in page, "the HTML has no plots")
         expect("http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace("http://creativecommons.org", ""),
-               "the HTML refers to something else")
+               "the HTML refers to another site")
         look_at_tables(out, Path(work))
 
-print("\n".join(wrong) if wrong else "as it should be")
+print("\n".join(wrong) if wrong else "passed")
 sys.exit(1 if wrong else 0)

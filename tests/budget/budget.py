@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What each header that users include costs them: preprocessed lines, held to a table with 10 % slack.
+# The compile-time cost of each header for users: preprocessed lines, compared with a table with 10 % slack.
 """Usage: budget.py [--update] COMPILER INCLUDE TABLE | budget.py --self-test COMPILER
 
-The table says for each header how many lines the compiler sees (empty ones not counted), and how many seconds it took to
-parse them when the table was made; only the lines are held to. They depend on the standard library, so the table holds for
-one major version of one compiler; elsewhere the exit status is 77: not run. --update writes the table anew.
+The table has for each header the number of non-empty lines that the compiler sees, and how many seconds it took to
+parse them when the table was made; only the lines are compared. They depend on the standard library, so the table is for
+one major version of one compiler; with another one the exit status is 77: not run. --update writes the table anew.
 """
 
 import re
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 SLACK = 1.10
-GRACE = 20  # lines; ten percent of a tiny header is nothing
+GRACE = 20  # lines; ten percent of a tiny header is too little
 
 
 def identity(compiler):
@@ -26,7 +26,7 @@ def identity(compiler):
 
 
 def headers(include):
-    """Headers that a program begins with; those for torch and c10d need more than the standard library."""
+    """Headers that users include, except those for torch and c10d, which need more than the standard library."""
     names = sorted(str(p.relative_to(include)) for folder in (".", "kolo", "kolo/adapt") for p in (include / folder).glob("*.hpp"))
     return [name for name in names if name not in ("kolo/adapt/torch.hpp", "kolo/adapt/c10d.hpp")]
 
@@ -67,19 +67,19 @@ def check(compiler, include, table):
     if made_with != identity(compiler):
         print(f"not run: the table was made with {made_with}, this is {identity(compiler)}")
         return 77
-    faults = [f"{h}: in the table, but gone" for h in allowed if h not in headers(include)]
+    faults = [f"{h}: in the table, but does not exist" for h in allowed if h not in headers(include)]
     for header in headers(include):
         now = lines(compiler, include, header)
         if header not in allowed:
             faults.append(f"{header}: {now} lines, not in the table")
         elif now > allowed[header] * SLACK + GRACE:
-            faults.append(f"{header}: {now} lines; {allowed[header]} were allowed, and 10 %")
+            faults.append(f"{header}: {now} lines; {allowed[header]} are allowed, plus 10 %")
     front = "kolo/kolo.hpp"
     if (include / front).exists():
         print(f"{front}: {lines(compiler, include, front)} lines, {seconds(compiler, include, front):.2f} s to parse")
     if faults:
         print("\n".join(faults))
-        print(f"If that is meant: tests/budget/budget.py --update {compiler} {include} {table}")
+        print(f"If this is intended: tests/budget/budget.py --update {compiler} {include} {table}")
     return 1 if faults else 0
 
 
@@ -107,7 +107,7 @@ def self_test(compiler):
 
 
 def main(arguments, usage, check, update, self_test):
-    """What the command line asks for; of objects.py as well."""
+    """Parses the command line; also used by objects.py and cuda.py."""
     if len(arguments) == 2 and arguments[0] == "--self-test":
         return self_test(arguments[1])
     action = check

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What a .cu file pays for its communicators: lines that nvcc has before it, for the host and for the device, held to a table with 10 % slack.
+# The compile-time cost of communicators for a .cu file: preprocessed lines, for the host and for the device, compared with a table with 10 % slack.
 """Usage: cuda.py [--update] COMPILER INCLUDE TABLE | cuda.py --self-test COMPILER
 
-nvcc compiles a file twice, for the host and for the device. Lines are counted after the preprocessor, empty ones not, header-only and in compiled mode;
-CPATH says where CUDA's headers are. The table holds for one major version of one compiler and one CUDA; elsewhere the exit status is 77: not run. --update
+nvcc compiles a file twice, for the host and for the device. Non-empty lines are counted after the preprocessor, header-only and in compiled mode;
+CPATH has the folder of CUDA's headers. The table is for one major version of one compiler and one CUDA; otherwise the exit status is 77: not run. --update
 writes the table anew.
 """
 
@@ -33,13 +33,13 @@ def preprocessed(compiler, include, text, *flags):
 
 
 def version(compiler, include):
-    """Of both: their headers differ."""
+    """The versions of the compiler and of CUDA."""
     cuda = preprocessed(compiler, include, "#include <cuda_runtime_api.h>\nCUDART_VERSION\n")[-1]
     return f"{identity(compiler)} cuda {cuda}"
 
 
 def counted(compiler, include):
-    """header:pass -> lines"""
+    """Maps header:pass to the number of lines."""
     return {f"{header}:{name}": len(preprocessed(compiler, include, f"#include <{header}>\n", *CUDA, *flags))
             for header in HEADERS for name, flags in PASSES.items()}
 
@@ -58,14 +58,14 @@ def check(compiler, include, table):
         print(f"not run: the table was made with {made_with}, this is {version(compiler, include)}")
         return 77
     now = counted(compiler, include)
-    faults = [f"{name}: in the table, but gone" for name in allowed if name not in now]
+    faults = [f"{name}: in the table, but does not exist" for name in allowed if name not in now]
     for name, lines in now.items():
         print(f"{name}: {lines} lines")
         if lines > allowed.get(name, 0) * SLACK + GRACE:
-            faults.append(f"{name}: {lines} lines; {allowed.get(name, 0)} were allowed, and 10 %")
+            faults.append(f"{name}: {lines} lines; {allowed.get(name, 0)} are allowed, plus 10 %")
     if faults:
         print("\n".join(faults))
-        print(f"If that is meant: CPATH=... tests/budget/cuda.py --update {compiler} {include} {table}")
+        print(f"If this is intended: CPATH=... tests/budget/cuda.py --update {compiler} {include} {table}")
     return 1 if faults else 0
 
 
@@ -79,9 +79,9 @@ def self_test(compiler):
         verdicts = [check(compiler, include, table)]      # 0
         lines = "\nint g();" * 100
         (include / HEADERS[0]).write_text(f"#ifndef KOLO_COMPILED{lines}\n#endif\n")
-        verdicts.append(check(compiler, include, table))  # 1: where all is header-only
+        verdicts.append(check(compiler, include, table))  # 1: more lines header-only
         (include / HEADERS[0]).write_text(f"#ifdef __CUDA_ARCH__{lines}\n#endif\n")
-        verdicts.append(check(compiler, include, table))  # 1: for the device
+        verdicts.append(check(compiler, include, table))  # 1: more lines for the device
         update(compiler, include, table)
         verdicts.append(check(compiler, include, table))  # 0
         (include / "cuda_runtime_api.h").write_text("#define CUDART_VERSION 2\n")

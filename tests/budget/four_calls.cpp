@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Four calls: what another call adds to the first.
+// Four calls: the cost of further calls.
 #include <kolo/kolo.hpp>
 #include <vector>
 

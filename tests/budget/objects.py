@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What a program that includes kolo makes the compiler write: functions, and bytes of code, of its object, held to a table with 5 % slack.
+# The code size of programs that include kolo: functions and bytes of code of their objects, compared with a table with 5 % slack.
 """Usage: objects.py [--update] COMPILER INCLUDE TABLE | objects.py --self-test COMPILER
 
-The programs lie beside the table; each is compiled header-only, and in compiled mode, where its line ends with "compiled". They are compiled without optimisation, so that what counts is how much there is and not what an
-optimiser makes of it. The table holds for one major version of one compiler; elsewhere the exit status is 77: not run.
---update writes the table anew.
+The programs are beside the table; each is compiled header-only, and in compiled mode (the lines that end with "compiled"). They are compiled without
+optimisation, so that the code is counted before the optimiser changes it. The table is for one major version of one compiler; with another one the exit
+status is 77: not run. --update writes the table anew.
 """
 
 import re
@@ -23,12 +23,12 @@ MODES = {"": [], "compiled": ["-DKOLO_COMPILED"]}
 
 
 def programs(table):
-    """Each program in each mode: its line's name, the file, the mode's flags."""
+    """Each program in each mode: its name in the table, the file, the mode's flags."""
     return [(f"{p.name} {mode}".strip(), p, flags) for p in sorted(table.parent.glob("*.cpp")) for mode, flags in MODES.items()]
 
 
 def written(compiler, include, program, flags):
-    """Functions, and bytes of code."""
+    """Returns the number of functions and the bytes of code."""
     with tempfile.TemporaryDirectory() as work:
         made = Path(work, "program.o")
         subprocess.run([compiler, "-std=c++20", "-O0", "-w", *flags, "-I", include, "-c", program, "-o", made], check=True)
@@ -52,7 +52,7 @@ def check(compiler, include, table):
         print(f"not run: the table was made with {' '.join(rows[0][1:])}, this is {identity(compiler)}")
         return 77
     allowed = {" ".join(row[2:]): (int(row[0]), int(row[1])) for row in rows[1:]}
-    faults = [f"{name}: in the table, but gone" for name in allowed if name not in (known for known, *_ in programs(table))]
+    faults = [f"{name}: in the table, but does not exist" for name in allowed if name not in (known for known, *_ in programs(table))]
     for name, program, flags in programs(table):
         now = written(compiler, include, program, flags)
         print(f"{name}: {now[0]} functions, {now[1]} bytes")
@@ -61,10 +61,10 @@ def check(compiler, include, table):
             continue
         for what, n, most in zip(("functions", "bytes of code"), now, allowed[name]):
             if n > most * SLACK:
-                faults.append(f"{name}: {n} {what}; {most} were allowed, and 5 %")
+                faults.append(f"{name}: {n} {what}; {most} are allowed, plus 5 %")
     if faults:
         print("\n".join(faults))
-        print(f"If that is meant: tests/budget/objects.py --update {compiler} {include} {table}")
+        print(f"If this is intended: tests/budget/objects.py --update {compiler} {include} {table}")
     return 1 if faults else 0
 
 
@@ -80,7 +80,7 @@ def self_test(compiler):
         program.write_text(small + "\n".join(f"int g{i}() {{ return {i}; }}" for i in range(4)))
         verdicts.append(check(compiler, include, table))                # 1: a tenth more
         program.write_text(small.replace("return 39;", "return " + " + ".join(f"f{i}() * 3" for i in range(39)) + ";"))
-        verdicts.append(check(compiler, include, table))                # 1: as many functions, one of which is long
+        verdicts.append(check(compiler, include, table))                # 1: the same number of functions, one of which is long
         program.unlink()
         verdicts.append(check(compiler, include, table))                # 1: a budget without a program
         table.write_text(table.read_text().replace(identity(compiler), "abacus 1"))

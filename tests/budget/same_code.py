@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What is not named costs nothing: a call compiles to the same functions, calls and branches whether the headers that watch it are included or not.
+# Unused decorators cost nothing: a call compiles to the same functions, calls and branches whether their headers are included or not.
 """Usage: same_code.py COMPILER INCLUDE"""
 
 import re
@@ -20,7 +20,7 @@ TRACED = CALL.replace("kolo::threads::communicator&", "kolo::communicator<kolo::
 
 
 def assembly(compiler, include, text):
-    """Its lines. Without optimisation: what an optimiser takes into its callers depends on how large the whole unit is."""
+    """The lines of its assembly. Without optimisation, because inlining depends on the size of the whole unit."""
     done = subprocess.run([compiler, "-std=c++20", "-O0", "-S", "-o", "-", "-I", include, "-x", "c++", "-"], input=text, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"this does not compile:\n{text}\n{done.stderr}")
@@ -28,8 +28,8 @@ def assembly(compiler, include, text):
 
 
 def what_it_does(lines):
-    """The functions, what they call, and how often they branch. Not the single instructions: which register a variable has, and whether it is moved, depends on
-    the order in which the compiler met the declarations."""
+    """The functions, their calls, and the number of branches. Not the instructions: registers and moves depend on the order in which the compiler
+    parsed the declarations."""
     functions = Counter(line for line in lines if re.match(r"[A-Za-z_][\w.]*:$", line))
     words = [line.split() for line in lines]
     calls = Counter(" ".join(w) if "(" not in w[1] and "%" not in w[1] else "call *" for w in words if len(w) == 2 and w[0] == "call")
@@ -44,9 +44,9 @@ def main(compiler, include):
         raise SystemExit(f"without the watchers alone: {dict(without - beside)}\nbeside them alone: {dict(beside - without)}")
     watching = [line for line in plain if "traced" in line or "tracer" in line or "dump" in line]
     if watching:
-        raise SystemExit(f"the call knows that it could be watched: {watching[0]}")
+        raise SystemExit(f"the call has code of a decorator: {watching[0]}")
     if not any("traced" in line for line in assembly(compiler, include, WATCHERS + TRACED)):
-        raise SystemExit("a traced call is not seen to be one, so this test sees nothing")
+        raise SystemExit("a traced call has no code of the decorator, so this test finds nothing")
     print(f"the same {sum(without.values())} functions, calls and branches")
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A transport that lists an ability has its members; a misspelt one would just not be there.
+// A transport must have the members of each ability that it lists; a misspelt member would silently be missing.
 // expect: kolo: this transport lists an ability that it does not have
 #include <kolo/kolo.hpp>
 

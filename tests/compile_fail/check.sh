@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Judges cases of wrong use. Usage: check.sh wrong|twins COMPILER INCLUDE PRECOMPILED CASE..., or check.sh --self-test COMPILER
+# Checks cases of wrong use. Usage: check.sh wrong|twins COMPILER INCLUDE PRECOMPILED CASE..., or check.sh --self-test COMPILER
 #
-# PRECOMPILED: '', or a folder that has kolo/kolo.hpp.gch, which g++ takes in place of the header, or kolo.pch, which clang++ is told to take
-# for a case that includes the header.
-# A case is a file that compiles as it stands (the positive twin) and must not compile with KOLO_WRONG defined. Each of its
-# lines `// expect: REGEX` (extended, as grep -E has it) must match a line of what the compiler then says.
-# The twins that include the same headers of kolo are compiled as one, each in a namespace of its own.
+# PRECOMPILED: '', or a folder with kolo/kolo.hpp.gch, which g++ uses in place of the header, or with kolo.pch, which clang++ uses for a case that includes the
+# header. A case is a file that compiles as written (the positive twin) and must not compile with KOLO_WRONG defined. Each of its lines `// expect: REGEX`
+# (extended, as in grep -E) must match a line of the compiler's output. The twins that include the same headers of kolo are compiled as one file, each in a
+# namespace of its own.
 set -euo pipefail
 
-# compile COMPILER INCLUDE PRECOMPILED FILE OPTION...: what the compiler says.
+# compile COMPILER INCLUDE PRECOMPILED FILE OPTION...: prints the compiler's output.
 compile() {
   local words=("$1" -std=c++20 -fsyntax-only -fdiagnostics-color=never ${3:+-I "$3"} -I "$2" "${@:4}")
   if [[ $1 == *clang* ]]; then words+=(-ferror-limit=0); fi
@@ -21,10 +20,10 @@ wrong() {
   local case=$4 said messages expected
   grep -q '^// expect: ' "$case" || { echo "$case has no line '// expect: REGEX'"; return 1; }
   if said=$(compile "$@" -DKOLO_WRONG); then echo "the wrong use compiles"; return 1; fi
-  # Without the lines of source that compilers show: a sentence must be said, not be quoted from the case.
+  # Without the source lines that compilers print: the sentence must be a message, not a quotation of the case.
   messages=$(grep -E '^[^ ]+\.[a-z]+(:[0-9]+)*: ' <<< "$said") || messages=
   while read -r expected; do
-    grep -qE -- "$expected" <<< "$messages" || { echo "refused, but nobody said: $expected"; echo "$said"; return 1; }
+    grep -qE -- "$expected" <<< "$messages" || { echo "refused, but without: $expected"; echo "$said"; return 1; }
     echo "refused with: $expected"
   done < <(sed -n 's|^// expect: ||p' "$case")
 }
@@ -55,7 +54,7 @@ expect() {
   for case in "${cases[@]}"; do wrong "$compiler" "$work" '' "$case" > "$work/log" 2>&1 || verdict=fail; done
   twins "$compiler" "$work" '' "${cases[@]}" > "$work/log.twins" 2>&1 || verdict=fail
   if [ "$verdict" != "$1" ]; then echo "$2: expected $1, got $verdict"; cat "$work/log" "$work/log.twins"; exit 1; fi
-  echo "$2: $verdict, as it should"
+  echo "$2: $verdict, as expected"
 }
 
 self_test() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A communicator grows where its transport can.
+// grow needs a transport that can grow.
 // expect: kolo: this transport cannot grow
 #include <kolo/kolo.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is about one schedule does not guess which one of a family is meant.
+// A function for one schedule refuses a family of schedules.
 // expect: kolo: this is a family of schedules; pass the schedule of one collective, such as ring::allreduce\{\} in place of ring\{\}
 #include <kolo/schedule/chain.hpp>
 #include <kolo/schedule/draw.hpp>

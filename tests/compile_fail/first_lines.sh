@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Each mistake of mistakes.cpp alone: its sentence is among the first ten lines. Usage: first_lines.sh COMPILER INCLUDE CASE [NUMBER...]
-# What they all include is precompiled.
+# Each mistake of mistakes.cpp alone: its sentence must be among the first ten lines. Usage: first_lines.sh COMPILER INCLUDE CASE [NUMBER...]. Their common
+# headers are precompiled.
 set -euo pipefail
 compiler=$1 include=$2 case=$3
 shift 3

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// To send objects comes with training, and so hears who sends one without.
+// broadcast_object without train.hpp: the message names the header.
 // expect: include <kolo/train.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

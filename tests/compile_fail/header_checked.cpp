@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The transport that is checked has a header of its own, and so hears who names it without.
+// kolo::checked without checked.hpp: the message names the header.
 // expect: includes_kolo_checked_hpp
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

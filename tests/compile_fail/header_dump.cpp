@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// To dump has a header of its own, and so hears who dumps without.
+// kolo::dump without dump.hpp: the message names the header.
 // expect: include <kolo/dump.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// To explain has a header of its own, and so hears who asks without.
+// kolo::explain without explain.hpp: the message names the header.
 // expect: include <kolo/explain.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// To fit a table, or to name one, has a header of its own, and so hears who does it without.
+// kolo::fit and use_tuning without fit.hpp: the message names the header.
 // expect: include <kolo/fit.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

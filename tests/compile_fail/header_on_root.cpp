@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What one rank does alone comes with training, and so hears who asks for it without.
+// kolo::on_root without train.hpp: the message names the header.
 // expect: include <kolo/train.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

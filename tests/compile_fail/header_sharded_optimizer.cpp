@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The sharded optimizer comes with training, and so hears who makes one without.
+// kolo::sharded_optimizer without train.hpp: the message names the header.
 // expect: include <kolo/train.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Simulation has a header of its own, and so hears who simulates without.
+// kolo::simulate without simulate.hpp: the message names the header.
 // expect: include <kolo/simulate.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

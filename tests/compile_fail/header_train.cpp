@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training has a header of its own, and so hears who begins it without.
+// The training layer without train.hpp: the message names the header.
 // expect: include <kolo/train.hpp>
 #include <kolo/kolo.hpp>
 #ifndef KOLO_WRONG

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A communicator for a device's memory does not take the host's.
+// A device communicator refuses host views.
 // expect: kolo: this view is of host memory, and the communicator takes device memory: kolo::device_span
 #include <kolo/kolo.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What people write first, and get wrong: each has its sentence, and near the first line of what the compiler says (first_lines.sh: the n-th alone).
+// Frequent mistakes: each has its sentence, near the first line of the compiler's output (first_lines.sh: the n-th alone).
 #include <kolo/kolo.hpp>
 
 #include <kolo/schedule/draw.hpp>
@@ -19,7 +19,7 @@
 #define KOLO_MISTAKE 0
 #endif
 #define IS(n) (KOLO_WRONG == 1 && (KOLO_MISTAKE == 0 || KOLO_MISTAKE == n))
-// alone: what g++ does not come to where there are other mistakes.
+// alone: g++ reports this one only without the other mistakes.
 
 struct point {
   float a, b;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo::native{} stands for collectives of the transport itself, which threads do not have.
+// kolo::native{} needs collectives of the transport itself, which threads do not have.
 // expect: kolo: kolo::native selects the transport's own collectives, and this transport has none: name an algorithm
 #include <kolo/kolo.hpp>
 

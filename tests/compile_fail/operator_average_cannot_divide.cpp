@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An average of what can be added but not divided would silently be a sum.
+// average of elements that can be added but not divided would silently be a sum.
 // expect: kolo::average needs .*divided
 #include <kolo/reduce/kernel.hpp>
 

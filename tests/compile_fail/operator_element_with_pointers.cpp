@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What owns memory elsewhere cannot be sent by sending its bytes.
+// Elements that own memory cannot be sent as bytes.
 // expect: kolo: an element must be trivially copyable
 #include <kolo/reduce/operators.hpp>
 

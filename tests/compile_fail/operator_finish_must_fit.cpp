@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A member `finish` that cannot be called would silently be left out: a norm without its root.
+// A member `finish` that cannot be called would silently be skipped: a norm without its root.
 // expect: kolo: finish.*const operator
 // expect: operator_check.*[ <]norm
 // expect: operator_check.*wired<
@@ -19,7 +19,7 @@ struct norm {
 #endif
 };
 
-/// Works in float, so that it has to finish floats.
+/// Works in float, so it must finish floats.
 struct of_16_bits {
   float operator()(float a, float b) const { return a + b; }
 #ifdef KOLO_WRONG

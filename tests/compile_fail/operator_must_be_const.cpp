@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An operator is a value that is used many times, at once: calling it must not change it.
+// An operator is called many times, also concurrently: the call must be const.
 // expect: kolo: .*const operator
 #include <kolo/reduce/kernel.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Bit operations are for integers: floats have no & to begin with.
+// Bit operations are for integers: floats have no &.
 // expect: kolo: the operator does not fit the elements
 #include <kolo/reduce/kernel.hpp>
 

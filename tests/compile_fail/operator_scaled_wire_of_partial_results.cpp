@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A wire with scales rounds too often where an algorithm sends partial results; only an allreduce takes it.
+// A scaled wire type rounds too often in an algorithm that sends partial results; only an allreduce takes it.
 // expect: kolo: this algorithm sends partial results, .*use kolo::two_shot
 // expect: kolo: only an allreduce takes a wire with scales
 #include <kolo/kolo.hpp>

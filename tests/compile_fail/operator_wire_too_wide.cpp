@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A wire type that is wider than the element costs bytes and brings nothing.
+// A wire type that is wider than the element only costs bytes.
 // expect: kolo::wire: .*not wider
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/view/bfloat16.hpp>

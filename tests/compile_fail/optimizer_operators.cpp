@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Means that would not be what is said: by another number than that of the ranks, or without the wire type that was named.
+// Averages over another number than the ranks', or without the named wire type.
 // expect: kolo: order::tree<L> averages over L, an optimizer over its ranks
 // expect: kolo: order::tree<L> averages over L, an outer optimizer over its ranks
 // expect: kolo: the wire goes outside

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// An optimizer's state has a type of elements, which is said; rules compute in float and double; what is no element is not sent.
+// An optimizer's state must name its element type; rules compute in float and double; vector<bool> cannot be sent.
 // expect: kolo: kolo::replicated keeps the state of floats; for doubles write kolo::replicated<Rule, double>
 // expect: kolo: an update rule must have states and rule\(value, gradient, state, step\); those of kolo::update take float and double
 // expect: kolo: a std::vector<bool> packs its elements into bits, so they have no addresses: send a std::vector<char>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A bucket refers to its tensors, so a temporary would dangle.
+// A bucket references its tensors: a temporary would be destroyed before it is used.
 // expect: kolo: .*temporar
 #include <kolo/kolo.hpp>
 

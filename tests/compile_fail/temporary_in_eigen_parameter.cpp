@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A parameter refers to its matrices, so a temporary that owns its elements would dangle. A part of another may be one.
+// A parameter references its matrices: a temporary that owns its elements would be destroyed before it is used. A block of another matrix may be temporary.
 // expect: kolo: .*temporar
 #include <kolo/adapt/eigen.hpp>
 
 #include <vector>
 
-/// What kolo asks of Eigen's matrices.
+/// The members of Eigen's matrices that kolo uses.
 struct matrix {
   using PlainObject = matrix;
   static constexpr bool IsRowMajor = false, IsVectorAtCompileTime = false;
@@ -20,7 +20,7 @@ struct matrix {
   long innerSize() const { return 2; }
 };
 
-/// All of a matrix, which has the elements.
+/// A temporary that references a matrix, which owns the elements.
 struct part : matrix {
   using PlainObject = matrix;
   explicit part(matrix& of) : whole{of.data()} {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// std::vector<bool> has no elements that lie anywhere.
+// std::vector<bool> has no elements in memory.
 // expect: kolo::bucket takes tensors
 #include <kolo/view/bucket.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One logical vector has one type of element.
+// A bucket has one element type.
 // expect: kolo::bucket: all tensors must have the same element type
 #include <kolo/view/bucket.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A bucket is one vector, in one kind of memory.
+// A bucket is in one kind of memory.
 // expect: kolo::bucket: all tensors must be in host memory, or all in device memory
 #include <kolo/view/bucket.hpp>
 #include <kolo/view/device.hpp>

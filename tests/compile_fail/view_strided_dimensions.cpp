@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Two dimensions have two extents and two strides.
+// Two dimensions need two extents and two strides.
 // expect: kolo::strided has as many extents and strides as dimensions
 #include <kolo/view/strided.hpp>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# As C++17, and without exceptions, a program hears first what is needed. Usage: wrong_mode.sh COMPILER INCLUDE
+# As C++17, or without exceptions, the first error names what kolo needs. Usage: wrong_mode.sh COMPILER INCLUDE
 set -euo pipefail
 compiler=$1 include=$2
 hears() {  # SENTENCE OPTION...

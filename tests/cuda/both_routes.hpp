@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tests of the host for device views that travel as messages: staged in pinned memory, and straight.
+// The host's tests for device views sent as messages: staged in pinned memory, and passed directly to the wire (route::straight).
 #pragma once
 
 #include "cuda/every_size.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checked mode for device views, over the doubles of CUDA and NCCL: ranks compare on the host what they are about to put on their streams.
+// Checked mode for device views, on the fake CUDA and NCCL: ranks compare their calls on the host before they enqueue them.
 #include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -9,7 +9,7 @@ using namespace testing;
 
 namespace {
 
-/// The first call is the same on all three ranks, the second one is not. What each is told.
+/// The first call is the same on all three ranks, the second one differs on rank 2. Returns this rank's error.
 template <class C>
 std::string told(C& comm) {
   const kolo::cuda::stream s;
@@ -37,10 +37,10 @@ void all_are_told(Run run) {
 
 }  // namespace
 
-TEST_CASE("messages that are staged on the host") {
+TEST_CASE("checked device messages, staged: every rank gets the mismatch") {
   all_are_told(
       [](auto f) { run_device_threads<device_transport>(3, kolo::cuda::route::staged, f, impatient(usual_slot)); });
 }
-TEST_CASE("nccl") {
+TEST_CASE("checked nccl: every rank gets the mismatch") {
   all_are_told([](auto f) { run_nccl_threads<kolo::nccl::transport>(3, f); });
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A program in compiled mode: its calls and kernels are here, and the engine in another file (impl/src.cuh). Without a GPU it hears that there is none.
+// A program in compiled mode: its calls and kernels are here, and the engine in another file (impl/src.cuh). Without a GPU it prints the error.
 #include <kolo/cuda/shm.cuh>
 #include <kolo/cuda/threads.cuh>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-/// Rank r has r + 1 in all elements: the sum of all, in each way to call.
+/// Rank r has r + 1 in all elements: checks the sum by each way to call.
 template <class C>
 bool sums_up(C& comm) {
   const kolo::cuda::stream s;
@@ -30,7 +30,7 @@ bool sums_up(C& comm) {
   return true;
 }
 
-/// What a process does that shares a host with others, of which there is one.
+/// A process that shares a host with others; here it is the only one.
 bool over_shared_memory() {
   auto host = kolo::shm::world();
   kolo::cuda::set_device(host.local_rank());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device views over the double of NCCL and the host's over threads, in one communicator: no order of waiting stops them, and they fail together.
+// Device views over the fake NCCL and host views over threads, in one communicator: waits in any order do not deadlock, and both transports fail together.
 #include "cuda/nccl_ranks.hpp"
 #include "laws/message_laws.hpp"
 #include "laws/shrink_laws.hpp"
@@ -13,12 +13,12 @@ using namespace testing;
 namespace {
 
 using both_wires = kolo::composite<kolo::nccl::transport, kolo::threads::transport>;
-/// Device views and views of the host are one, so a rule has to say more: for tests that were written for the host.
+/// In the host's tests, device views and host views have the same type, so a rule by kind selects the transport.
 using settled_both =
     kolo::composite<settled_nccl, kolo::threads::transport,
                     kolo::by_kind<kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather>>;
 
-/// f(both, stream) on threads; what they throw is thrown.
+/// Runs f(both, stream) on threads; rethrows what they throw.
 template <class Both = both_wires, class F>
 void run_both(int ranks, F f) {
   cuda_double::the.takes_all_memory = std::is_same_v<Both, settled_both>;
@@ -59,7 +59,7 @@ std::vector<std::string> each_says(int p, F f) {
 
 }  // namespace
 
-TEST_CASE("composite: the laws over NCCL and threads") {
+TEST_CASE("composite: the transport laws over NCCL and threads") {
   for (const int p : {1, 2, 3, 8}) {
     CHECK(each_says(p, [](auto& both) { return laws::is_constant(both.first().transport()); }) == all_say(p, ""));
     CHECK(each_says(p, [](auto& both) { return laws::messages_arrive_in_order(both.first().transport()); }) ==
@@ -84,11 +84,11 @@ TEST_CASE("composite: device views go over NCCL, the host's over threads") {
     const int p = both.size(), r = both.rank();
     views_of_every_kind(both, wrong, s);
     const auto number = both.first().engine()->sequence;
-    wrong.expect(number == 6 && both.second().engine()->sequence == 0, "all that was on the device went over NCCL");
+    wrong.expect(number == 6 && both.second().engine()->sequence == 0, "device views did not go over NCCL");
     auto host = of_rank(r, 300);
     kolo::allreduce(both, host, kolo::sum);
     expect_same(wrong, "on the host", r, host, summed(p, 300));
-    wrong.expect(both.second().engine()->sequence == number + 1, "what is on the host went over threads");
+    wrong.expect(both.second().engine()->sequence == number + 1, "host views did not go over threads");
     tensor<float> x{of_rank(r, 300), s};
     kolo::allreduce(both, x.view(), kolo::sum, kolo::native{}, {.stream = s});
     kolo::barrier(both);
@@ -97,18 +97,19 @@ TEST_CASE("composite: device views go over NCCL, the host's over threads") {
     auto part = both.split(r % 2, 0);
     kolo::broadcast(part, x.view(), 0, {.stream = s});
     kolo::broadcast(part, host, 0);
-    expect_same(wrong, "a group", r, x.values(), host);
+    expect_same(wrong, "split", r, x.values(), host);
   });
 }
 
-TEST_CASE("composite: no order of waiting stops NCCL and the host") {
+TEST_CASE("composite: waits in any order on NCCL and the host do not deadlock") {
   is_right({2, 3, 5}, [](auto& both, complaints& wrong, cudaStream_t s) {
     const int p = both.size(), r = both.rank();
-    std::vector<int> x(5000, 1);  // in more pieces than slots
+    std::vector<int> x(5000, 1);  // more pieces than slots
     tensor<float> y{of_rank(r, 100), s};
     for (int k = 0; k < 6; ++k) {
       auto host = kolo::start_allreduce(both, x, kolo::max);
-      if (r == k % p) host.wait();  // the others meet it in NCCL's call, which blocks until all ranks are there
+      if (r == k % p)
+        host.wait();  // the other ranks advance it within NCCL's call, which blocks until all ranks have called it
       auto device = kolo::start_allreduce(both, y.view(), kolo::max, kolo::native{}, {.stream = s});
       if (r == (k + 1) % p) device.wait();
       kolo::barrier(both);
@@ -119,7 +120,7 @@ TEST_CASE("composite: no order of waiting stops NCCL and the host") {
   });
 }
 
-TEST_CASE("composite: what NCCL finds ends the host's call, and the other way") {
+TEST_CASE("composite: a failure of NCCL ends the host's call, and the reverse") {
   for (const bool by_nccl : {true, false}) {
     constexpr int p = 3;
     std::vector<std::string> said(p), later(p);
@@ -149,7 +150,7 @@ TEST_CASE("composite: what NCCL finds ends the host's call, and the other way") 
   }
 }
 
-TEST_CASE("composite: NCCL is made anew for those who are left") {
+TEST_CASE("composite: shrink makes a new NCCL communicator of the remaining ranks") {
   for (const int p : {2, 4}) {
     CHECK(each_says(p, laws::shrinking_without_loss_keeps_all) == all_say(p, ""));
     CHECK(each_says(p, laws::shrinking_leaves_out_who_left) == all_say(p, ""));
@@ -159,7 +160,7 @@ TEST_CASE("composite: NCCL is made anew for those who are left") {
             const auto& unreported = both.second().engine()->unreported;
             return rest.first().engine()->unreported == unreported && rest.second().engine()->unreported == unreported
                        ? ""
-                       : "what was found is not handed down";
+                       : "an unreported failure is not passed on";
           }) == all_say(p, ""));
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device communicators over the double of the CUDA runtime: the laws, views in memory that the host cannot touch, streams, refusals.
+// Device communicators on the fake CUDA runtime: laws, views in memory that the host cannot access, streams, refusals.
 #include "cuda/on_double.hpp"
 #include "cuda/same_bits.hpp"
 #include "laws/message_laws.hpp"
@@ -27,7 +27,7 @@ std::vector<std::string> in_messages(int p, route r, Law law) {
   return said;
 }
 
-/// f(comm, wrong, stream) on views in the memory of the device, by both routes.
+/// Runs f(comm, wrong, stream) on views in device memory, by both routes.
 template <class F>
 void on_devices(std::initializer_list<int> sizes, F f, const kolo::threads::options& o = impatient(usual_slot)) {
   cuda_double::the.takes_all_memory = false;
@@ -51,7 +51,7 @@ void on_devices(std::initializer_list<int> sizes, F f, const kolo::threads::opti
 
 }  // namespace
 
-TEST_CASE("device: the laws") {
+TEST_CASE("device: the transport laws") {
   for (const int p : {1, 2, 3, 4})
     for (const route r : {route::staged, route::straight}) {
       CHECK(in_messages(p, r, laws::is_constant) == all_say(p, ""));
@@ -63,7 +63,7 @@ TEST_CASE("device: the laws") {
     CHECK(in_messages(3, r, laws::another_tag_is_a_mismatch)[0] == "");
 }
 
-TEST_CASE("device: the bits of the host") {
+TEST_CASE("device: combine, wire conversion and copies give the host's bits") {
   complaints wrong;
   cuda_double::the.takes_all_memory = false;
   const kolo::cuda::stream s;
@@ -73,25 +73,25 @@ TEST_CASE("device: the bits of the host") {
   CHECK(wrong.text() == "");
 }
 
-TEST_CASE("device: views of every kind") {
+TEST_CASE("device: calls on spans, strided views and buckets") {
   on_devices({1, 2, 3, 5},
              [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
 }
 
-TEST_CASE("device: what is put on a stream before and after a call is in order with it") {
+TEST_CASE("device: work on a stream before and after a call is ordered with the call") {
   on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     keeps_the_order_of_streams(comm, wrong, s);
   });
 }
 
-TEST_CASE("device: a new stream that has the handle of one that is gone keeps the order") {
+TEST_CASE("device: a new stream with the handle of a destroyed one keeps the order") {
   on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     const kolo::cuda::stream other;
     tensor<float> x{std::vector<float>(500), s};
     const auto mine = of_rank(comm.rank(), 500);
     kolo::cuda::copy(x.data(), mine.data(), 2000, s);
     kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-    {  // `s` is destroyed, whose work goes on, and `other` is made
+    {  // the effect of destroying `s`, whose work goes on, and of making `other`
       const cuda_double::guard held{cuda_double::the.lock};
       cuda_double::the.streams.at(s) = cuda_double::the.streams.at(other);
     }
@@ -103,7 +103,7 @@ TEST_CASE("device: a new stream that has the handle of one that is gone keeps th
   });
 }
 
-TEST_CASE("device: the nodes, told on the host") {
+TEST_CASE("device: topology_of exchanges the nodes on the host while a request is pending") {
   auto o = impatient(usual_slot);
   o.ranks_per_node = 2;
   on_devices(
@@ -111,7 +111,7 @@ TEST_CASE("device: the nodes, told on the host") {
       [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
         tensor<float> x{of_rank(comm.rank(), 3000), s};
         auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-        const auto machine = kolo::topology_of(comm);  // what was started is no obstacle
+        const auto machine = kolo::topology_of(comm);  // does not wait for the request
         wrong.expect(machine.ranks_per_node == 2, "two ranks a node");
         request.wait();
         expect_same(wrong, "a sum", comm.rank(), x.values(), summed(comm.size(), 3000));
@@ -119,7 +119,7 @@ TEST_CASE("device: the nodes, told on the host") {
       o);
 }
 
-TEST_CASE("device: pinned memory and events are used again") {
+TEST_CASE("device: pinned memory and events are reused") {
   on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(0, 5000), s};
     const auto call = [&] { kolo::broadcast(comm, x.view(), 0, kolo::binomial{}, {.stream = s}); };
@@ -135,7 +135,7 @@ TEST_CASE("device: pinned memory and events are used again") {
   });
 }
 
-TEST_CASE("device: another device, and memory that is none, are refused with the numbers") {
+TEST_CASE("device: a wrong current device, or memory not on the device, is refused with the numbers") {
   cuda_double::the.devices = 2;
   on_devices({1}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> here{of_rank(0, 10), s};
@@ -159,7 +159,7 @@ TEST_CASE("device: another device, and memory that is none, are refused with the
   cuda_double::the.devices = 1;
 }
 
-TEST_CASE("device: a rank takes the device of its number, or says why not") {
+TEST_CASE("device: set_device takes the device of the local rank, or names what is missing") {
   CHECK(kolo::cuda::set_device(0) == 0);
   ::setenv("CUDA_VISIBLE_DEVICES", "3", 1);
   CHECK(words_of([] { kolo::cuda::set_device(2); }) ==
@@ -172,7 +172,7 @@ TEST_CASE("device: a rank takes the device of its number, or says why not") {
   cuda_double::the.devices = 1;
 }
 
-TEST_CASE("device: an error that was thrown is forgotten, and the next launch does not find it") {
+TEST_CASE("device: CUDA's last error is cleared after a throw, so the next launch succeeds") {
   CHECK_THROWS_AS(kolo::cuda::allocate(std::size_t{1} << 40), kolo::error);
   CHECK(cudaGetLastError() == cudaSuccess);
   cuda_double::the.devices = 0;
@@ -183,7 +183,7 @@ TEST_CASE("device: an error that was thrown is forgotten, and the next launch do
   cuda_double::the.devices = 1;
 }
 
-TEST_CASE("device: a stream that does not come is a timeout of this rank's own") {
+TEST_CASE("device: a stream that does not reach the operation is this rank's own timeout") {
   cuda_double::the.takes_all_memory = false;
   std::string said;
   CHECK_THROWS_AS(run_device_threads<device_transport>(
@@ -202,6 +202,6 @@ TEST_CASE("device: a stream that does not come is a timeout of this rank's own")
                   kolo::error);
   CHECK(said.find("rank 0: its own stream has not come to the operation") != std::string::npos);
   const auto is_pinned = [](const auto& m) { return m.second.type == cudaMemoryTypeHost; };
-  const auto& memory = cuda_double::the.memory;  // to give it back would wait for the stream
+  const auto& memory = cuda_double::the.memory;  // freeing it would wait for the stream
   CHECK(std::any_of(memory.begin(), memory.end(), is_pinned));
 }

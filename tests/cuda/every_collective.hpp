@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective, by every algorithm, over one wire for device views: the same tests as on the host.
+// Every collective, by every algorithm, over one transport for device views: the host's tests.
 #pragma once
 
 #include "collectives/every_movement.hpp"

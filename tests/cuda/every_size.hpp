@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The tests of the host for device views: for one rank to eight, and where a vector is longer than what travels at once.
+// The host's tests for device views: on one to eight ranks, and with vectors longer than a piece.
 #pragma once
 
 #include "collectives/ranks.hpp"
@@ -9,7 +9,7 @@
 
 namespace testing {
 
-/// each(comm, wrong, elements)
+/// Calls each(comm, wrong, elements).
 template <class Over, class F>
 void for_every_size(F each, std::initializer_list<int> sizes = {1, 2, 3, 4, 5, 6, 7, 8}) {
   for (const int p : sizes)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On a real GPU: reductions with the bits of the host, device communicators over threads that share the GPU, and how fast they are. Status 77 where there is none.
+// On a real GPU: reductions give the host's bits; device communicators of threads that share the GPU; speeds. Exit status 77: no GPU.
 #include <kolo/cuda/one_kernel.cuh>
 #include <kolo/cuda/threads.cuh>
 
@@ -34,7 +34,7 @@ void on_threads(testing::complaints& wrong, F each) {
     });
 }
 
-/// The same between addresses on the device.
+/// The same for threads that access each other's device memory.
 template <class F>
 void on_device_threads(testing::complaints& wrong, F each) {
   for (const int p : {1, 2, 3, 4, 8})
@@ -67,7 +67,7 @@ void overwritten(testing::complaints& wrong) {
 }
 
 using testing::seconds_of;
-/// Bytes read and written a second, by a copy on the device.
+/// Bytes read and written per second by a copy on the device.
 double copy_bandwidth() {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   const auto from = kolo::cuda::allocate(bytes), to = kolo::cuda::allocate(bytes);
@@ -75,7 +75,7 @@ double copy_bandwidth() {
   const auto copy = [&] { kolo::cuda::copy(to.get(), from.get(), bytes, s); };
   return 2 * static_cast<double>(bytes) / seconds_of(20, s, copy);
 }
-/// The slowest rank's time of an allreduce in place of `bytes` a rank.
+/// The slowest rank's time of an in-place allreduce of `bytes`.
 template <class Algorithm>
 double allreduce_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
   std::vector<double> seconds(static_cast<std::size_t>(p));
@@ -91,7 +91,7 @@ double allreduce_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
       std::size_t{64} << 20);
   return *std::max_element(seconds.begin(), seconds.end());
 }
-/// The slowest rank's time of a plan that is one kernel.
+/// The slowest rank's time of a plan that runs as one kernel.
 template <class Algorithm>
 double plan_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
   std::vector<double> seconds(static_cast<std::size_t>(p));
@@ -103,14 +103,14 @@ double plan_seconds(int p, std::size_t bytes, const Algorithm& algorithm) {
   });
   return *std::max_element(seconds.begin(), seconds.end());
 }
-/// Of one kernel behind another.
+/// The time of one kernel launched after another.
 double launch_seconds() {
   const kolo::cuda::stream s;
   testing::tensor<float> x{std::vector<float>(1), s}, y{std::vector<float>(1), s};
   const auto call = [&] { kolo::cuda::combine(s, x.view(), {x.view(), y.view()}, kolo::sum); };
   return seconds_of(1000, s, call);
 }
-/// Of two vectors that are combined into a third: the share of what a copy moves in the same time.
+/// Prints how fast two vectors are combined into a third, also as a share of the copy bandwidth.
 template <class T, class Op>
 void combine_speed(const char* name, const Op& op, double bandwidth) {
   constexpr std::size_t n = (std::size_t{64} << 20) / sizeof(T);
@@ -162,33 +162,34 @@ int main(int argc, char**) {
   if (kolo::cuda::devices() == 0) return testing::no_gpu();
   const kolo::cuda::stream s;
   int failed = 0;
-  failed += judge("the bits of the host",
+  failed += judge("combine, wire conversion and copies give the host's bits",
                   [&](testing::complaints& wrong) { testing::same_bits_as_the_host(wrong, 300'001, s); });
-  failed += judge("copies in order", [&](testing::complaints& wrong) { testing::copies_keep_their_order(wrong, s); });
-  failed += judge("combine", [&](testing::complaints& wrong) { testing::combines_views(wrong, s); });
-  failed += judge("views of every kind, staged", [](testing::complaints& wrong) {
+  failed +=
+      judge("copies keep their order", [&](testing::complaints& wrong) { testing::copies_keep_their_order(wrong, s); });
+  failed += judge("combine of views", [&](testing::complaints& wrong) { testing::combines_views(wrong, s); });
+  failed += judge("calls on spans, strided views and buckets, staged", [](testing::complaints& wrong) {
     on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
       testing::views_of_every_kind(comm, w, own);
     });
   });
-  failed += judge("streams in order, staged", [](testing::complaints& wrong) {
+  failed += judge("stream order, staged", [](testing::complaints& wrong) {
     on_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
       testing::keeps_the_order_of_streams(comm, w, own);
     });
   });
-  failed += judge("views of every kind, between threads", [](testing::complaints& wrong) {
+  failed += judge("calls on spans, strided views and buckets, between threads", [](testing::complaints& wrong) {
     on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
       testing::views_of_every_kind(comm, w, own);
     });
   });
-  failed += judge("streams in order, between threads", [](testing::complaints& wrong) {
+  failed += judge("stream order, between threads", [](testing::complaints& wrong) {
     on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
       testing::keeps_the_order_of_streams(comm, w, own);
     });
   });
-  failed += judge("what peers read and write stays", overwritten);
+  failed += judge("peers finish reads and writes before the buffers are reused", overwritten);
   failed += judge("fused allreduce", fused);
   failed += judge("plans as one kernel", planned);
-  if (failed == 0 && argc == 1) speed();  // an argument: the checks alone
+  if (failed == 0 && argc == 1) speed();  // any argument: only the checks
   return failed == 0 ? 0 : 1;
 }

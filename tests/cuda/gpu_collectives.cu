@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On a real GPU: every collective by every algorithm, with the tests of the host. Status 77 where there is none.
-//   gpu_collectives [nccl]: between threads, or over NCCL; NCCL_MULTI_RANK_GPU_ENABLE=1 where there are less than four GPUs (NCCL 2.30)
+// On a real GPU: every collective by every algorithm, with the host's tests. Exit status 77: no GPU.
+// gpu_collectives [nccl]: between threads, or over NCCL; with less than four GPUs, NCCL needs NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30)
 #include <kolo/cuda/threads.cuh>
 #if __has_include(<nccl.h>)
 #include <kolo/cuda/nccl/nccl.cuh>
@@ -17,7 +17,7 @@
 
 namespace testing {
 
-/// What new takes lies where a device reaches it: in pinned memory that is taken once, in rooms of powers of two.
+/// operator new allocates where a device can access it: in pinned memory, allocated once and divided into blocks of powers of two.
 class pinned_rooms {
  public:
   void open() {
@@ -74,7 +74,7 @@ struct over_devices {
   }
 };
 #if __has_include(<nccl.h>)
-/// Ranks are processes: of threads that share a GPU one waits in the driver for what the other has begun.
+/// Ranks are processes: of threads that share a GPU, one would block in the driver on what another has started.
 struct over_nccl {
   template <class F>
   static std::string run(int p, F f, std::size_t piece_bytes) {
@@ -110,27 +110,27 @@ int judge(const std::string& name, std::initializer_list<int> sizes, F each) {
 }
 template <class Over>
 int every(const std::string& wire, std::initializer_list<int> sizes) {
-  int failed = judge<Over>(wire + ": what moves", sizes, [](auto& comm, complaints& w, std::size_t n) {
+  int failed = judge<Over>(wire + ": collectives that move", sizes, [](auto& comm, complaints& w, std::size_t n) {
     every_broadcast(comm, w, n);
     every_allgather(comm, w, n);
     every_gather_and_scatter(comm, w, n);
     every_alltoall(comm, w, n);
     kolo::barrier(comm);
   });
-  failed += judge<Over>(wire + ": what combines", sizes, [](auto& comm, complaints& w, std::size_t n) {
+  failed += judge<Over>(wire + ": collectives that reduce", sizes, [](auto& comm, complaints& w, std::size_t n) {
     every_allreduce(comm, w, n);
     every_reduce(comm, w, n);
     every_reduce_scatter(comm, w, n);
     every_scan(comm, w, n);
   });
-  failed += judge<Over>(wire + ": what is between two", {2},
+  failed += judge<Over>(wire + ": send, receive and exchange", {2},
                         [](auto& comm, complaints& w, std::size_t n) { every_pair(comm, w, n); });
   return failed;
 }
 
 }  // namespace
 
-#ifndef __CUDA_ARCH__  // there they would be of the device as well
+#ifndef __CUDA_ARCH__  // device code would get these operators as well
 void* operator new(std::size_t bytes) {
   if (void* const p = pinned.take(bytes)) return p;
   if (void* const p = std::malloc(bytes ? bytes : 1)) return p;

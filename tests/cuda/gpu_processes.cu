@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On a real GPU: processes that open each other's memory on devices, one device each or all the same. Status 77 where there is none.
+// On a real GPU: processes that open each other's device memory, on one device each or on the same one. Exit status 77: no GPU.
 #include <kolo/cuda/shm.cuh>
 
 #include "cuda/on_gpu.hpp"
@@ -9,7 +9,7 @@
 
 namespace {
 
-/// each(comm, wrong, stream) in p processes; CUDA is not touched before they are made, since it does not survive a fork.
+/// Runs each(comm, wrong, stream) in p processes. CUDA is first used in them, because it does not survive fork.
 template <class F>
 int judge(const std::string& name, int p, F each) {
   const int status = kolo::shm::launch(p,
@@ -34,13 +34,15 @@ int main() {
   int failed = 0;
   for (const int p : {1, 2, 4})
     failed +=
-        judge("streams in order, and a fused allreduce", p, [](auto& comm, testing::complaints& wrong, cudaStream_t s) {
+        judge("stream order, and a fused allreduce", p, [](auto& comm, testing::complaints& wrong, cudaStream_t s) {
           testing::keeps_the_order_of_streams(comm, wrong, s);
           testing::fused_is_two_shot<float>(comm, wrong, s, kolo::sum, "sum of float");
         });
   testing::meeting_point all{3};
-  failed += judge("what peers read and write stays", 3, [&](auto& comm, testing::complaints& wrong, cudaStream_t s) {
-    for (const bool is_fused : {false, true}) testing::overwrites_at_once(comm, wrong, s, all, is_fused);
-  });
+  failed += judge("peers finish reads and writes before the buffers are reused", 3,
+                  [&](auto& comm, testing::complaints& wrong, cudaStream_t s) {
+                    for (const bool is_fused : {false, true})
+                      testing::overwrites_at_once(comm, wrong, s, all, is_fused);
+                  });
   return failed == 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device vectors that the host combines, over the double of the CUDA runtime: the sums, the order on streams, and a stream that does not come.
+// Device vectors reduced on the host, on the fake CUDA runtime: sums, stream order, and a stream that is stuck.
 #include "cuda/on_double.hpp"
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -10,7 +10,7 @@ using namespace testing;
 
 namespace {
 
-/// f(comm, by_host, stream), with pieces of 1024 floats.
+/// Runs f(comm, by_host, stream), with pieces of 1024 floats.
 template <class F>
 void on_devices(int p, F f) {
   cuda_double::the.takes_all_memory = false;
@@ -28,7 +28,7 @@ float larger(float a, float b) { return a < b ? b : a; }
 
 }  // namespace
 
-TEST_CASE("host_reduction: sums of any length, in order with the stream") {
+TEST_CASE("host_reduction: allreduce gives the sum of any length, in stream order") {
   for (const int p : {1, 2, 3, 8}) {
     complaints wrong;
     on_devices(p, [&](auto& comm, auto& by_host, cudaStream_t s) {
@@ -36,7 +36,7 @@ TEST_CASE("host_reduction: sums of any length, in order with the stream") {
       for (const std::size_t n : std::initializer_list<std::size_t>{0, 1, 1000, 1024, 1025, 5000}) {
         tensor<float> x{std::vector<float>(n), s};
         const auto mine = of_rank(r, n);
-        kolo::cuda::copy(x.data(), mine.data(), n * sizeof(float), s);  // has not happened yet
+        kolo::cuda::copy(x.data(), mine.data(), n * sizeof(float), s);  // still pending
         by_host.allreduce(x.view(), kolo::sum, {.stream = s});
         expect_same(wrong, "a sum of " + std::to_string(n), r, x.values(), summed(p, n));
       }
@@ -45,7 +45,7 @@ TEST_CASE("host_reduction: sums of any length, in order with the stream") {
   }
 }
 
-TEST_CASE("host_reduction: one after the other on two streams") {
+TEST_CASE("host_reduction: two reductions in sequence on two streams") {
   complaints wrong;
   on_devices(2, [&](auto& comm, auto& by_host, cudaStream_t s) {
     const kolo::cuda::stream other;
@@ -53,9 +53,9 @@ TEST_CASE("host_reduction: one after the other on two streams") {
     tensor<float> x{of_rank(r, 3000), s}, y{of_rank(r, 3000), other};
     by_host.allreduce(x.view(), kolo::sum, kolo::ring{}, {.stream = s});
     by_host.allreduce(y.view(), kolo::max,
-                      {.stream = other});  // may not take the memory in which the end of the sum still waits
-    expect_same(wrong, "the second", r, y.values(), of_rank(1, 3000));
-    expect_same(wrong, "the first", r, x.values(), summed(2, 3000));
+                      {.stream = other});  // may not reuse the memory that the sum's last copy still reads
+    expect_same(wrong, "the second reduction", r, y.values(), of_rank(1, 3000));
+    expect_same(wrong, "the first reduction", r, x.values(), summed(2, 3000));
   });
   CHECK(wrong.text() == "");
 }
@@ -70,7 +70,7 @@ TEST_CASE("host_reduction: an operator that only the host can call") {
   CHECK(wrong.text() == "");
 }
 
-TEST_CASE("host_reduction: it works on the device that is current when it is called") {
+TEST_CASE("host_reduction: the call uses the current device") {
   cuda_double::the.takes_all_memory = false;
   cuda_double::the.devices = 2;
   complaints wrong;
@@ -89,7 +89,7 @@ TEST_CASE("host_reduction: it works on the device that is current when it is cal
   CHECK(wrong.text() == "");
 }
 
-TEST_CASE("host_reduction: what CUDA refuses on one rank is told to all") {
+TEST_CASE("host_reduction: a failed CUDA call on one rank is an error on all ranks") {
   for (const char* const call : {"cudaHostAlloc", "cudaEventCreateWithFlags", "cudaMemcpyAsync", "cudaEventRecord"})
     refuse_each(call, [](auto ends) {
       on_devices(2, [&](auto& comm, auto& by_host, cudaStream_t s) {
@@ -99,7 +99,7 @@ TEST_CASE("host_reduction: what CUDA refuses on one rank is told to all") {
     });
 }
 
-TEST_CASE("host_reduction: a stream that does not come to it is told to all") {
+TEST_CASE("host_reduction: a stuck stream on one rank is a timeout on all ranks") {
   std::vector<std::string> said(3);
   on_devices(3, [&](auto& comm, auto& by_host, cudaStream_t s) {
     tensor<float> x{of_rank(comm.rank(), 10), s};

@@ -9,7 +9,7 @@
 
 namespace testing {
 
-/// Made before the processes are; those that come here wait for each other.
+/// A barrier made before the processes.
 class meeting_point {
  public:
   explicit meeting_point(int all) { state_->all = all; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that moves, by every algorithm, with the hands of a device: the same tests as on the host.
+// Every collective that moves elements, by every algorithm, through the device executor: the host's tests.
 #include "collectives/every_movement.hpp"
 #include "collectives/pairs.hpp"
 #include "cuda/both_routes.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Communicators over the double of NCCL: the laws, NCCL's own collectives, what is grouped and enqueued, and in which order.
+// Communicators over the fake NCCL: laws, NCCL's own collectives, which NCCL calls a kolo call makes, and in which order.
 #include <kolo/explain.hpp>
 
 #include <barrier>
@@ -19,7 +19,8 @@ template <class Law>
 std::vector<std::string> in_messages(int p, Law law) {
   std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
   cuda_double::the.takes_all_memory = true;
-  std::barrier all_have_come{p};  // a law may fail, of which who still comes would hear
+  std::barrier all_have_come{
+      p};  // a law may end with a failure, which would reach a rank that still makes its communicator
   run_nccl_threads<settled_nccl>(p, [&](auto& comm) {
     all_have_come.arrive_and_wait();
     said[static_cast<std::size_t>(comm.rank())] = law(comm.transport());
@@ -27,7 +28,7 @@ std::vector<std::string> in_messages(int p, Law law) {
   return said;
 }
 
-/// f(comm, wrong, stream) on views in the memory of the device.
+/// Runs f(comm, wrong, stream) on views in device memory.
 template <class F>
 void on_devices(std::initializer_list<int> sizes, F f) {
   for (const int p : sizes) CHECK(on_device_ranks(p, f) == "");
@@ -35,7 +36,7 @@ void on_devices(std::initializer_list<int> sizes, F f) {
 
 }  // namespace
 
-TEST_CASE("nccl: the laws") {
+TEST_CASE("nccl: the transport laws") {
   for (const int p : {1, 2, 3, 4, 8}) {
     CHECK(in_messages(p, laws::is_constant) == all_say(p, ""));
     CHECK(in_messages(p, laws::failure_wakes_everybody) == all_say(p, ""));
@@ -50,19 +51,19 @@ TEST_CASE("nccl: the laws") {
   }
 }
 
-TEST_CASE("nccl: views of every kind, streams in order") {
+TEST_CASE("nccl: calls on spans, strided views and buckets; stream order") {
   on_devices({1, 2, 3, 8}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     views_of_every_kind(comm, wrong, s);
     keeps_the_order_of_streams(comm, wrong, s);
   });
 }
 
-TEST_CASE("nccl: its own collectives, with the results of ours") {
+TEST_CASE("nccl: NCCL's own collectives give the results of kolo's algorithms") {
   on_devices({1, 2, 3, 4, 5, 6, 7, 8},
              [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { as_ours(comm, wrong, s); });
 }
 
-TEST_CASE("nccl: what automatic takes") {
+TEST_CASE("nccl: automatic selects NCCL's own collective where the operator and the order allow it") {
   on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(comm.rank(), 1000), s}, all{std::vector<float>(4000), s};
     tensor<int> i{std::vector<int>(1000), s};
@@ -87,15 +88,15 @@ TEST_CASE("nccl: what automatic takes") {
     };
     kolo::allreduce(comm, x.view(), kolo::average, kolo::ordered<kolo::order::fixed_for_size>(kolo::automatic{}),
                     {.stream = s});
-    keeps_to_ours("bits that nobody promises: ");
+    keeps_to_ours("bits that NCCL does not promise: ");
     kolo::allreduce(comm, x.view(), [](float a, float b) { return a > b ? a : b; }, {.stream = s});
-    keeps_to_ours("an operator that NCCL does not know: ");
+    keeps_to_ours("an operator that NCCL does not have: ");
     kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
     keeps_to_ours("a NaN that NCCL may lose: ");
     kolo::allreduce(comm, i.view(), kolo::max, {.stream = s});
     expect("GroupStart AllReduce GroupEnd ");
     kolo::allreduce(comm, x.view(), kolo::wire<kolo::bfloat16>(kolo::sum), {.stream = s});
-    keeps_to_ours("a type on the wire that NCCL does not know: ");
+    keeps_to_ours("a wire type that NCCL does not have: ");
     auto told = kolo::explain(comm, kolo::kind::allreduce, 4000);
     wrong.expect(told.choice == "native" && told.reason.find("comes first") != std::string::npos, told.message());
     wrong.expect(
@@ -124,7 +125,7 @@ TEST_CASE("nccl: a round is one group, with all sends before the receives") {
   });
 }
 
-TEST_CASE("nccl: a stream of another device is named, with both numbers") {
+TEST_CASE("nccl: a stream of another device is refused with both device numbers") {
   std::vector<std::string> said(2), waits(2);
   cuda_double::the.devices = 2;
   CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(
@@ -137,7 +138,7 @@ TEST_CASE("nccl: a stream of another device is named, with both numbers") {
                         kolo::cuda::set_device(0);
                         tensor<float> x{of_rank(0, 10), s};
                         waits[r] = words_of([&] { comm.transport().wait({.stream = foreign}); });
-                        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});  // nothing was broken
+                        kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});  // the communicator still works
                         x.values();
                         said[r] = words_of([&] {
                           kolo::allreduce(comm, x.view(), kolo::sum, {.stream = r == 0 ? foreign.get() : s.get()});
@@ -152,7 +153,7 @@ TEST_CASE("nccl: a stream of another device is named, with both numbers") {
       CHECK(words.find("the communicator works on device 0, and the stream is of device 1") != std::string::npos);
 }
 
-TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
+TEST_CASE("nccl: a communicator over an existing ncclComm_t works, and does not destroy it") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);
   ncclUniqueId id{};
@@ -167,16 +168,17 @@ TEST_CASE("nccl: over a communicator of somebody else's, which stays so") {
       const kolo::cuda::stream s;
       tensor<float> x{of_rank(comm.rank(), 10), s};
       kolo::allreduce(comm, x.view(), kolo::sum, kolo::circulant{}, {.stream = s});
-      said[static_cast<std::size_t>(host.rank())] = x.values() == summed(3, 10) ? "" : "another sum";
+      said[static_cast<std::size_t>(host.rank())] = x.values() == summed(3, 10) ? "" : "a wrong sum";
       auto plan = kolo::plan_allreduce(comm, x.view(), kolo::max, {.stream = s});
       for (int k = 0; k < 3; ++k) plan.run();
       if (x.values() != summed(3, 10) || plan.how() != "a CUDA graph")
         said[static_cast<std::size_t>(host.rank())] = "its plan: " + plan.how();
       auto part = comm.split(comm.rank() == 0 ? 1 : 2, 0);
-      if (part.size() != (comm.rank() == 0 ? 1 : 2)) said[0] = "another group";
-      if (part.node_rank() != part.rank() || part.node_count() != part.size()) said[0] = "another place in a group";
+      if (part.size() != (comm.rank() == 0 ? 1 : 2)) said[0] = "a wrong group";
+      if (part.node_rank() != part.rank() || part.node_count() != part.size())
+        said[0] = "a wrong node rank in the group";
       if (words_of([&] { comm.split(-1, 0); }).find("must not be negative, and it is -1") == std::string::npos)
-        said[0] = "a color that NCCL has not";
+        said[0] = "a negative color was accepted";
     }
     ncclCommDestroy(existing);
   });
@@ -199,6 +201,6 @@ TEST_CASE("nccl: the nodes are those of the host's communicator") {
     const bool is_told = words.find("ranks are not numbered node by node") != std::string::npos;
     nodes[static_cast<std::size_t>(host.rank())] = is_same && is_told ? kolo::topology_of(alone).ranks_per_node : 0;
   });
-  CHECK(nodes == std::vector<int>(4, 1));  // over somebody else's communicator each rank is a node
+  CHECK(nodes == std::vector<int>(4, 1));  // over an existing ncclComm_t each rank is a node
   nccl_double::reset();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls that every rank makes over NCCL, with its own collectives and by kolo's algorithms: of the double, and of NCCL itself.
+// Calls that every rank makes over NCCL, by NCCL's own collectives and by kolo's algorithms: for the fake NCCL, and for NCCL itself.
 #pragma once
 
 #include "cuda/ranks.hpp"
@@ -14,7 +14,8 @@ std::vector<T> values(int r, std::size_t n) {
   return x;
 }
 
-/// As kolo's own algorithms do it, with the operators and elements that both have: small integers, so that any order has these bits.
+/// Compares NCCL's own reductions with kolo's algorithms, for operators and elements that both have: small integers, so that the order does not change the
+/// bits.
 template <class T, class C, class Op>
 void same_as_ours(C& comm, complaints& wrong, cudaStream_t s, const Op& op, const char* name) {
   const int p = comm.size(), r = comm.rank(), root = p / 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What goes wrong over the double of NCCL: who is told, what is aborted, and that nothing hangs.
+// Failures over the fake NCCL: which ranks get them, which communicators are aborted, and that nothing hangs.
 #include "cuda/nccl_ranks.hpp"
 #include "laws/message_laws.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -10,7 +10,7 @@
 
 using namespace testing;
 
-TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and stays the cause") {
+TEST_CASE("nccl: a failed call ends its group, aborts the communicator on every rank, and stays the cause") {
   std::vector<std::string> first(3), later(3), last(3);
   cuda_double::the.takes_all_memory = false;
   CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(3,
@@ -39,7 +39,7 @@ TEST_CASE("nccl: a call that fails ends its group, aborts on every rank, and sta
   }
 }
 
-TEST_CASE("nccl: a rank that does not come is a timeout, and nothing hangs") {
+TEST_CASE("nccl: a rank that does not call is a timeout, and nothing hangs") {
   std::string said;
   CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(
                       2,
@@ -56,7 +56,7 @@ TEST_CASE("nccl: a rank that does not come is a timeout, and nothing hangs") {
   CHECK(said.find("kolo: allreduce #1, round 0, rank 0: ncclGroupEnd has not come to its end within 0.05") == 0);
 }
 
-TEST_CASE("nccl: what goes wrong by itself, and a stream that does not come") {
+TEST_CASE("nccl: an asynchronous error is thrown on all ranks; a stuck stream is a timeout") {
   std::vector<std::string> said(2);
   CHECK_THROWS_AS(
       run_nccl_threads<kolo::nccl::transport>(2,
@@ -87,7 +87,8 @@ TEST_CASE("nccl: what goes wrong by itself, and a stream that does not come") {
   CHECK(late.find("the stream has not come to its end within 0.05") != std::string::npos);
 }
 
-TEST_CASE("nccl: a rank that never comes to be part of it is a timeout for all, and the host's communicator goes on") {
+TEST_CASE(
+    "nccl: a rank that does not join ncclCommInitRank is a timeout on all ranks; the host's communicator goes on") {
   std::vector<std::string> said(3);
   std::vector<int> sums(3);
   kolo::threads::run(3, [&](auto& host) {
@@ -106,7 +107,7 @@ TEST_CASE("nccl: a rank that never comes to be part of it is a timeout for all, 
   nccl_double::reset();
 }
 
-TEST_CASE("nccl: what goes wrong while a rank waits for another ends both") {
+TEST_CASE("nccl: an asynchronous error during a wait ends both ranks' calls") {
   std::vector<std::string> said(2);
   CHECK_THROWS_AS(
       run_nccl_threads<kolo::nccl::transport>(
@@ -125,7 +126,7 @@ TEST_CASE("nccl: what goes wrong while a rank waits for another ends both") {
   for (const auto& words : said) CHECK(words.find("remote process exited") != std::string::npos);
 }
 
-TEST_CASE("nccl: a part that does not come to be is ended as well") {
+TEST_CASE("nccl: a failed ncclCommSplit on one rank is an error on all ranks, and nothing is leaked") {
   std::vector<std::string> said(2);
   CHECK_THROWS_AS(kolo::threads::run(2,
                                      [&](auto& host) {
@@ -141,7 +142,7 @@ TEST_CASE("nccl: a part that does not come to be is ended as well") {
   nccl_double::reset();
 }
 
-TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when it is not") {
+TEST_CASE("nccl: communicators are destroyed after success, and aborted after a failure") {
   cuda_double::the.takes_all_memory = false;
   kolo::threads::run(2, [](auto& host) {
     kolo::nccl::communicator comm{host};
@@ -154,7 +155,7 @@ TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when 
   CHECK(nccl_double::destroyed == 4);
   CHECK(nccl_double::misuse == "");
   nccl_double::reset();
-  kolo::threads::run(2, [](auto& host) {  // and the deadline holds for the end as well
+  kolo::threads::run(2, [](auto& host) {  // the deadline also holds for the destructor
     auto comm = std::make_unique<kolo::nccl::communicator>(host, kolo::nccl::options{.timeout = 50ms});
     kolo::barrier(host);
     if (host.rank() == 0) comm.reset();
@@ -177,7 +178,7 @@ TEST_CASE("nccl: communicators are destroyed when all is well, and aborted when 
   nccl_double::reset();
 }
 
-TEST_CASE("nccl: the end of a communicator that has failed frees nothing that its stream may still touch") {
+TEST_CASE("nccl: destroying a failed communicator frees nothing that its stream may still access") {
   cuda_double::the.takes_all_memory = false;
   std::barrier both{2};
   bool has_freed[2]{};
@@ -186,7 +187,7 @@ TEST_CASE("nccl: the end of a communicator that has failed frees nothing that it
     const kolo::cuda::stream s;
     tensor<float> x{of_rank(host.rank(), 10), s};
     std::optional plan{kolo::plan_allreduce(*comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s})};
-    for (int k = 0; k < 3; ++k) plan->run();  // it was captured, and the ranks have asked each other
+    for (int k = 0; k < 3; ++k) plan->run();  // now it is captured, and the ranks have agreed on it
     kolo::allreduce(*comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
     comm->transport().wait({.stream = s});
     both.arrive_and_wait();
@@ -206,7 +207,8 @@ TEST_CASE("nccl: the end of a communicator that has failed frees nothing that it
   nccl_double::reset();
 }
 
-TEST_CASE("nccl: without a GPU, and where NCCL refuses, all ranks hear why, and the host's communicator goes on") {
+TEST_CASE(
+    "nccl: without a GPU, or if NCCL fails, the constructor throws on all ranks; the host's communicator goes on") {
   std::vector<std::string> said(2);
   std::vector<int> sums(2);
   const auto attempt = [&](auto& host) {

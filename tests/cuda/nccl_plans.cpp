@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Plans over the double of NCCL: put on the stream, then captured, then launched; the same results, on all ranks or on none, and no graph outlives what it refers to.
+// Plans over the fake NCCL: the first run goes call by call, the next is captured, later ones launch the graph; same results, all ranks or none, and graphs end
+// before what they refer to.
 #include <kolo/point_to_point.hpp>
 
 #include "cuda/nccl_ranks.hpp"
@@ -11,13 +12,13 @@ using namespace testing;
 
 namespace {
 
-/// Small integers, so that sums of sums are exact.
+/// x * factor; small integers, so that sums of sums are exact.
 std::vector<float> times(std::vector<float> x, float factor) {
   for (auto& v : x) v *= factor;
   return x;
 }
 
-/// Four runs of a plan, and as many calls, on the same values: `make(views...)` plans, `call(views...)` calls.
+/// Four runs of make(views...)'s plan give the same values as four call(views...).
 template <class Make, class Call>
 void same_as_calls(complaints& wrong, const char* name, int r, cudaStream_t s, Make make, Call call) {
   tensor<float> a{of_rank(r, 30'007), s}, b{of_rank(r, 300), s}, c{of_rank(r, 30'007), s}, d{of_rank(r, 300), s};
@@ -35,7 +36,7 @@ kolo::device_strided<float, 2> columns(tensor<float>& t) { return {t.data(), {75
 
 }  // namespace
 
-TEST_CASE("nccl: a plan is put on the stream, then captured, then launched") {
+TEST_CASE("nccl: a plan runs call by call, then is captured, then launched as a graph") {
   for (const int p : {2, 3, 4})
     CHECK(on_device_ranks(p, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
             const int size = comm.size(), r = comm.rank();
@@ -59,7 +60,7 @@ TEST_CASE("nccl: a plan is put on the stream, then captured, then launched") {
           }) == "");
 }
 
-TEST_CASE("nccl: a plan of one rank is a copy, however often it has run; one between two ranks is no graph") {
+TEST_CASE("nccl: a plan of one rank is a copy after any number of runs; a plan of an exchange is no graph") {
   CHECK(on_device_ranks(1, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
           tensor<float> x{of_rank(0, 100), s};
           auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, {.stream = s});
@@ -74,7 +75,7 @@ TEST_CASE("nccl: a plan of one rank is a copy, however often it has run; one bet
         }) == "");
 }
 
-TEST_CASE("nccl: graphs have the results of calls, for views and operators of every kind") {
+TEST_CASE("nccl: a graph gives the results of calls, for buckets, strided views, wire types and broadcasts") {
   for (const int p : {2, 4})
     CHECK(on_device_ranks(p, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
             const int r = comm.rank();
@@ -120,9 +121,9 @@ TEST_CASE("nccl: graphs among calls, other plans and other streams keep their or
           auto second = kolo::plan_allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = other});
           const kolo::device_strided<float, 2> wide{large.data(), {5000, 1}, {4, 1}};
           for (int k = 0; k < 4; ++k) {
-            kolo::cuda::copy(x.data(), mine.data(), 1200, s);  // has not happened yet
+            kolo::cuda::copy(x.data(), mine.data(), 1200, s);  // still pending
             first.run();
-            if (k == 1) kolo::allreduce(comm, wide, kolo::sum, kolo::ring{}, {.stream = s});  // takes more staging
+            if (k == 1) kolo::allreduce(comm, wide, kolo::sum, kolo::ring{}, {.stream = s});  // needs more staging
             kolo::allreduce(comm, view, kolo::sum, kolo::ring{}, {.stream = s});
             second.run();  // waits for the other stream
             auto expected = of_rank(p - 1, 300);
@@ -136,7 +137,7 @@ TEST_CASE("nccl: graphs among calls, other plans and other streams keep their or
         }) == "");
 }
 
-TEST_CASE("nccl: requests that are restarted become graphs too") {
+TEST_CASE("nccl: a restarted request becomes a graph") {
   CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
           tensor<float> x{of_rank(comm.rank(), 1000), s};
           const auto view = x.view();
@@ -152,7 +153,7 @@ TEST_CASE("nccl: requests that are restarted become graphs too") {
         }) == "");
 }
 
-TEST_CASE("nccl: where one rank cannot capture, no rank launches, and each says why") {
+TEST_CASE("nccl: if one rank cannot capture, no rank launches a graph, and how() gives the reason") {
   for (const bool at_the_end : {false, true}) {
     std::vector<std::string> how(3);
     CHECK(on_device_ranks(3, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
@@ -185,8 +186,8 @@ TEST_CASE("nccl: where one rank cannot capture, no rank launches, and each says 
             false) == "");
 }
 
-TEST_CASE("nccl: graphs end before their communicator, also when it fails while a plan is kept") {
-  for (const int runs : {1, 3}) {  // rank 1 does not come to the run that captures; to one that launches
+TEST_CASE("nccl: graphs are destroyed before their communicator, also if it fails while a plan exists") {
+  for (const int runs : {1, 3}) {  // rank 1 does not join the run that captures; or one that launches
     std::vector<std::string> said(2);
     CHECK_THROWS_AS(
         run_nccl_threads<kolo::nccl::transport>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads whose communicators are over the double of NCCL.
+// Ranks as threads with communicators over the fake NCCL.
 #pragma once
 
 #include "cuda/ranks.hpp"
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 using settled_nccl = settled<kolo::nccl::transport>;
 
-/// f(comm) on as many threads, over a host communicator of theirs.
+/// Runs f(comm) on `ranks` threads, over a host communicator of them.
 template <class T, class F>
 void run_nccl_threads(int ranks, F f, std::size_t piece_bytes = usual_slot, bool graphs = true) {
   const auto end = [] {
@@ -42,7 +42,7 @@ void run_nccl_threads(int ranks, F f, std::size_t piece_bytes = usual_slot, bool
   end();
 }
 
-/// f(comm, wrong, stream) on views in the memory of the device; what went wrong.
+/// Runs f(comm, wrong, stream) on views in device memory; returns what was wrong.
 template <class F>
 std::string on_device_ranks(int p, F f, bool graphs = true) {
   cuda_double::the.takes_all_memory = false;
@@ -61,7 +61,7 @@ std::string on_device_ranks(int p, F f, bool graphs = true) {
   return wrong.text();
 }
 
-/// What this rank has called since the last time, in one line.
+/// This rank's NCCL calls since the last call of this function, in one line.
 inline std::string calls() {
   std::string line;
   for (const auto& c : std::exchange(nccl_double::calls, {})) line += c.substr(4) + ' ';

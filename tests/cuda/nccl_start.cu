@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Linked with NCCL itself: its collectives beside ours, plans, failures, and how long they take; without a GPU it says so, and goes on with the host's tensors.
-//   nccl_start [RANKS [times]]: processes, as many as GPUs; more where NCCL_MULTI_RANK_GPU_ENABLE=1 lets ranks share a GPU (NCCL 2.30). `times`: how long calls
-//   take, between threads, whose kernels share a GPU.
+// Linked with the real NCCL: its collectives compared with kolo's, plans, failures, and times. Without a GPU it prints why, and tests only the host's tensors.
+// nccl_start [RANKS [times]]: RANKS processes, by default one per GPU; more if NCCL_MULTI_RANK_GPU_ENABLE=1 lets ranks share a GPU (NCCL 2.30). `times`: only
+// measures calls, between threads, whose kernels can share a GPU.
 #include <kolo/compose/composite.hpp>
 #include <kolo/cuda/nccl/nccl.cuh>
 
@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Is it so on no rank? f() says what is wrong on this one.
+/// True if f() finds nothing wrong on any rank; f() returns what is wrong on this one.
 template <class Host, class F>
 bool judge(Host& host, const std::string& name, F f) {
   const std::string wrong = f();
@@ -30,7 +30,7 @@ bool judge(Host& host, const std::string& name, F f) {
   return !failed;
 }
 
-/// f(comm, wrong, stream)
+/// Runs f(comm, wrong, stream).
 template <class Host, class F>
 bool passes(Host& host, const char* name, F f) {
   return judge(host, name, [&] {
@@ -46,7 +46,7 @@ bool passes(Host& host, const char* name, F f) {
   });
 }
 
-/// What one rank does ends what the others wait for, on all of them in these words: f(call, wait).
+/// True if f(call, wait), in which one rank fails, ends on all ranks with an error that contains `words`.
 template <class Host, class F>
 bool ends(Host& host, const char* name, const char* words, std::chrono::seconds timeout, F f) {
   return judge(host, name, [&] {
@@ -60,19 +60,19 @@ bool ends(Host& host, const char* name, const char* words, std::chrono::seconds 
       wait();
       f(call, wait);
     });
-    return said.find(words) == std::string::npos ? "this ended it: " + said : "";
+    return said.find(words) == std::string::npos ? "it ended with: " + said : "";
   });
 }
 template <class Host>
 bool failures(Host& host) {
   const bool is_thrown =
-      ends(host, "what a rank throws ends the others' calls", "rank 0", 20s, [&](auto call, auto wait) {
+      ends(host, "an exception on a rank ends the others' calls", "rank 0", 20s, [&](auto call, auto wait) {
         if (host.rank() == 0) throw kolo::error{kolo::errc::system, "rank 0 has other plans"};
         call();
         wait();
       });
   const bool is_late =
-      ends(host, "a rank that does not come is a timeout", "has not come to its end within 2", 2s,
+      ends(host, "a rank that does not call is a timeout", "has not come to its end within 2", 2s,
            [&](auto call, auto wait) {
              if (host.rank() > 0) call();
              for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;)
@@ -81,9 +81,9 @@ bool failures(Host& host) {
   return is_thrown && is_late;
 }
 
-/// Views of a device over NCCL and the host's over shared memory, also by those who are left when a process has ended.
+/// Device views over NCCL and host views over shared memory in one communicator, also after a process has died and the others have shrunk it.
 bool together(int ranks) {
-  const testing::common<std::atomic<int>> right;  // ranks that went on, and were
+  const testing::common<std::atomic<int>> right;  // surviving ranks that found nothing wrong
   kolo::shm::launch(
       ranks,
       [&](kolo::shm::communicator& host) {
@@ -105,11 +105,11 @@ bool together(int ranks) {
         sums(both, "at first");
         if (host.rank() == 1) std::_Exit(1);
         std::string why = testing::words_of([&] {
-          for (int k = 0; k < 100'000; ++k) sums(both, "before the end of rank 1");
+          for (int k = 0; k < 100'000; ++k) sums(both, "before rank 1 died");
         });
         wrong.expect(why.find("rank 1") != std::string::npos, why);
         auto rest = both.shrink();
-        sums(rest, "among those who are left");
+        sums(rest, "after shrink");
         if (rest.rank() == 0) std::printf("  %s\n", why.c_str());
         std::fputs(wrong.text().c_str(), stdout);
         *right += wrong.text().empty();
@@ -118,11 +118,11 @@ bool together(int ranks) {
   return *right == ranks - 1;
 }
 
-/// NCCL's allreduce as it is, called and as a CUDA graph: what others' latencies stand beside; and through kolo.
+/// Times of NCCL's allreduce, called directly and as a CUDA graph, for comparison with published latencies; and through kolo.
 template <class C>
 void latency(C& comm, const char* how) {
   const kolo::cuda::stream s;
-  const auto memory = kolo::cuda::allocate(std::size_t{64} << 20);  // to free it is to wait for all that the GPU does
+  const auto memory = kolo::cuda::allocate(std::size_t{64} << 20);  // freeing it waits for all work on the GPU
   for (const std::size_t bytes : {512, 4096, 65536, 1 << 20, 64 << 20}) {
     const kolo::device_span<float> x{reinterpret_cast<float*>(memory.get()), bytes / sizeof(float)};
     kolo::cuda::fill(x.data(), 0, bytes, s);
@@ -170,15 +170,15 @@ bool times(Host& host) {
 template <class Host>
 bool on_gpus(Host& host) {
   kolo::cuda::set_device(host.local_rank() % kolo::cuda::devices());
-  bool is_right = passes(host, "views of every kind", [](auto& comm, auto& wrong, const kolo::cuda::stream& s) {
-    testing::views_of_every_kind(comm, wrong, s);
-  });
-  is_right &= passes(host, "streams in order", [](auto& comm, auto& wrong, const kolo::cuda::stream& s) {
+  bool is_right = passes(
+      host, "calls on spans, strided views and buckets",
+      [](auto& comm, auto& wrong, const kolo::cuda::stream& s) { testing::views_of_every_kind(comm, wrong, s); });
+  is_right &= passes(host, "stream order", [](auto& comm, auto& wrong, const kolo::cuda::stream& s) {
     testing::keeps_the_order_of_streams(comm, wrong, s);
   });
-  is_right &= passes(host, "NCCL's collectives, with our results",
+  is_right &= passes(host, "NCCL's collectives give the results of kolo's algorithms",
                      [](auto& comm, auto& wrong, const kolo::cuda::stream& s) { testing::as_ours(comm, wrong, s); });
-  is_right &= passes(host, "parts of a communicator", [](auto& comm, auto& wrong, const kolo::cuda::stream& s) {
+  is_right &= passes(host, "split", [](auto& comm, auto& wrong, const kolo::cuda::stream& s) {
     const int r = comm.rank();
     auto part = comm.split(r % 2, -r);
     testing::tensor<float> x{std::vector<float>(1000, 1.0F), s};
@@ -199,11 +199,11 @@ bool on_gpus(Host& host) {
     wrong.expect(are_graphs || comm.size() == 1, native.how() + ", " + ours.how());
   });
   if (host.size() > 1) is_right &= failures(host);
-  if (host.size() <= kolo::cuda::devices()) is_right &= times(host);  // processes take a shared GPU in turns
+  if (host.size() <= kolo::cuda::devices()) is_right &= times(host);  // processes take turns on a shared GPU
   return is_right;
 }
 
-/// Without a GPU: why not, and the host's tensors.
+/// Without a GPU: prints why, and tests the host's tensors.
 template <class Host>
 bool on_the_host(Host& host) {
   std::vector<float> x(1000, 1.0f);
@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
                                  {.timeout = std::chrono::seconds{60}}) == 0;
   if (devices > 0 && ranks > 1 && argc < 3) {
     const int failed =
-        testing::verdict("NCCL and shared memory in one, " + std::to_string(ranks) + " ranks of which one ends",
+        testing::verdict("composite of NCCL and shared memory, " + std::to_string(ranks) + " ranks, one of which dies",
                          together(ranks) ? "" : "see above\n");
     is_right = is_right && failed == 0;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads whose views lie on a device that the double of the CUDA runtime stands for.
+// Ranks as threads whose views are in the memory of the fake CUDA runtime.
 #pragma once
 
 #include "cuda/ranks.hpp"
@@ -10,7 +10,7 @@
 
 namespace testing {
 
-/// Messages over threads, as an MPI has them that reads and writes the memory of devices.
+/// Messages over threads that access device memory, as a CUDA-aware MPI does.
 class seeing_messages : public message_transport {
  public:
   using message_transport::message_transport;
@@ -38,8 +38,8 @@ struct over_device {
   }
 };
 
-/// On rank 1 the first CUDA call of that name fails, then the second, until none is left to fail: each time both ranks
-/// hear of it. run(ends) has two ranks run, each of which calls ends(rank, sum).
+/// The first call of the CUDA function `call` on rank 1 fails, then the second, until there is none left to fail: each time both ranks must throw. run(ends)
+/// runs two ranks, each of which calls ends(rank, sum).
 template <class F>
 void refuse_each(const char* call, F run) {
   bool has_failed = true;
@@ -50,7 +50,7 @@ void refuse_each(const char* call, F run) {
       if (rank == 1) cuda_double::fails = {call, failed};
       said[rank] = words_of(sum);
       if (rank == 1) has_failed = std::exchange(cuda_double::fails, {}).name.empty();
-      if (said[rank].empty()) said[rank] = words_of(sum);  // hears of it at the latest now
+      if (said[rank].empty()) said[rank] = words_of(sum);  // the next call fails at the latest
     });
     INFO(call << " " << failed << ": " << said[0] << " / " << said[1]);
     for (const auto& words : said)

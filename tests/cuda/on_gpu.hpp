@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What programs on a real GPU have in common: what they say of a check, how they time, and that there is no GPU.
+// Common parts of the programs for a real GPU: test results, timing, and the exit without a GPU.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
@@ -12,24 +12,24 @@
 
 namespace testing {
 
-/// Devices, asked for in a process of its own: CUDA does not survive a fork.
+/// The number of devices, read in a process of its own: CUDA does not survive fork.
 inline int devices_here() {
   return std::stoi(child{[] { return std::to_string(kolo::cuda::devices()); }}.result());
 }
-/// The status of a program that has nothing to run on.
+/// The exit status of a program without a GPU.
 inline int no_gpu() {
-  std::puts("not run: there is no GPU here, or no driver for it");
+  std::puts("not run: there is no GPU, or no driver for it");
   return 77;
 }
 
-/// Says it; 1 where something is wrong.
+/// Prints the result; returns 1 if something is wrong.
 inline int verdict(const std::string& name, const std::string& wrong) {
   std::printf("%-6s %s\n%s", wrong.empty() ? "passed" : "FAILED", name.c_str(), wrong.c_str());
   std::fflush(stdout);
   return wrong.empty() ? 0 : 1;
 }
 
-/// Of a call behind another, when all have been asked for.
+/// The time of one call when all are enqueued before the wait.
 template <class F>
 double seconds_of(int times, const kolo::cuda::stream& s, F call) {
   for (int k = 0; k < 3; ++k) call();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Plans as one kernel on each device, over doubles of the CUDA runtime and of kernels whose blocks wait for each other.
+// Plans that run as one kernel on each device, on the fake CUDA runtime and on fake kernels whose blocks wait for each other.
 #include "cuda/one_kernel_calls.hpp"
 #include "fake_cuda/together.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -11,7 +11,7 @@ using namespace testing;
 
 namespace {
 
-/// f(host, comm, wrong) on views in the memory of devices.
+/// Runs f(host, comm, wrong) on views in device memory.
 template <class F>
 void with_one_kernel(std::initializer_list<int> sizes, F f, std::size_t piece_bytes = usual_slot) {
   cuda_double::the.takes_all_memory = false;
@@ -29,15 +29,15 @@ void with_one_kernel(std::initializer_list<int> sizes, F f, std::size_t piece_by
 
 }  // namespace
 
-TEST_CASE("one kernel: what combines") {
+TEST_CASE("one kernel: collectives that reduce") {
   with_one_kernel({1, 2, 3, 4, 8},
                   [](auto& host, auto& comm, complaints& wrong) { every_planned_reduction(host, comm, wrong, 101); });
 }
-TEST_CASE("one kernel: what moves") {
+TEST_CASE("one kernel: collectives that move") {
   with_one_kernel({1, 2, 3, 4, 8},
                   [](auto& host, auto& comm, complaints& wrong) { every_planned_movement(host, comm, wrong, 101); });
 }
-TEST_CASE("one kernel: views of every kind, in pieces") {
+TEST_CASE("one kernel: spans, strided views and buckets, in pieces") {
   with_one_kernel({2, 3, 4}, [](auto&, auto& comm, complaints& wrong) { plans_views_of_every_kind(comm, wrong); });
   with_one_kernel(
       {3},
@@ -48,7 +48,7 @@ TEST_CASE("one kernel: views of every kind, in pieces") {
       },
       small_slot);
 }
-TEST_CASE("one kernel: a run is one launch on each device, and nothing is copied or allocated") {
+TEST_CASE("one kernel: a run is one launch on each device, and copies or allocates nothing") {
   for (const int devices : {1, 2}) {
     cuda_double::the.devices = devices;
     std::barrier all{4};
@@ -83,7 +83,7 @@ TEST_CASE("one kernel: several devices") {
   });
   cuda_double::the.devices = 1;
 }
-TEST_CASE("one kernel: plans among calls, natively, of a barrier and of a request that is restarted") {
+TEST_CASE("one kernel: plans among calls, of native algorithms, a barrier, and a restarted request") {
   with_one_kernel({3}, [](auto&, auto& comm, complaints& wrong) {
     const kolo::cuda::stream s, other;
     tensor<float> x{of_rank(comm.rank(), 300), s};
@@ -104,7 +104,7 @@ TEST_CASE("one kernel: plans among calls, natively, of a barrier and of a reques
   });
 }
 
-TEST_CASE("one kernel: another plan than the others', and too many ranks for a device, are said by all") {
+TEST_CASE("one kernel: different plans on two ranks, and too many ranks on a device, are errors on all ranks") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(2);
   run_with_one_kernel(2, [&](auto&, auto& comm) {
@@ -131,7 +131,7 @@ TEST_CASE("one kernel: another plan than the others', and too many ranks for a d
   CHECK(said[1] == said[0]);
   cuda_double::blocks_at_once = 16;
 }
-TEST_CASE("one kernel: what waits for a device that does not come ends with the failure") {
+TEST_CASE("one kernel: a kernel that waits for another device ends after the failure, and nothing it uses is freed") {
   using namespace std::chrono_literals;
   cuda_double::the.takes_all_memory = false;
   cuda_double::the.devices = 2;
@@ -159,7 +159,7 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
       end.record(s);
       bool has_ended = false;
       for (int look = 0; look < 100 && !has_ended; ++look) has_ended = end.has_passed();
-      wrong.expect(has_ended, "it still waits");
+      wrong.expect(has_ended, "the kernel still waits");
     }
     both.arrive_and_wait();
     if (r == 1) said[1] = words_of([&] { request->wait(); });
@@ -168,7 +168,7 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
     request.reset();
     { const auto failed = std::move(comm); }
     both.arrive_and_wait();
-    wrong.expect(cuda_double::the.frees == frees, "freed what a kernel may wait for");
+    wrong.expect(cuda_double::the.frees == frees, "memory was freed that a kernel may read");
     both.arrive_and_wait();
   });
   CHECK(wrong.text() == "");
@@ -177,7 +177,7 @@ TEST_CASE("one kernel: what waits for a device that does not come ends with the 
   cuda_double::the.devices = 1;
 }
 
-TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no program") {
+TEST_CASE("one kernel: captured programs whose messages do not match, or that wait in a cycle, are refused") {
   using kolo::detail::cuda::linked_program, kolo::detail::cuda::captured_program;
   std::byte x[64];
   const auto words = [](const captured_program& a, const captured_program& b) {
@@ -202,7 +202,7 @@ TEST_CASE("one kernel: notes that do not meet, or wait in a circle, become no pr
   }
   CHECK(words(receives_first, receives_too).find("wait for each other in a circle") != std::string::npos);
 }
-TEST_CASE("one kernel: what must come later is in a later phase") {
+TEST_CASE("one kernel: an operation that depends on another is in a later phase") {
   kolo::detail::cuda::captured_program n;
   std::byte x[64];
   const auto phases = [&] { return n.phases.size(); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Plans of every collective by many algorithms, as one kernel on each device: the bits that threads get from the same plans on the host.
+// Plans of every collective by many algorithms, as one kernel on each device: they give the bits of the same plans over threads on the host.
 #pragma once
 
 #include "cuda/ranks.hpp"
@@ -9,7 +9,7 @@
 
 namespace testing {
 
-/// f(host, comm) on as many threads, each on a device: one after the other in turn.
+/// Runs f(host, comm) on `ranks` threads, with the devices assigned in turn.
 template <class F>
 void run_with_one_kernel(int ranks, F f, std::size_t piece_bytes = usual_slot,
                          const kolo::threads::options& o = impatient(usual_slot)) {
@@ -23,7 +23,7 @@ void run_with_one_kernel(int ranks, F f, std::size_t piece_bytes = usual_slot,
       o);
 }
 
-/// `make(communicator, in, out, options)` gives the plan. Three runs, each on other values, which have not been copied when the plan begins.
+/// `make(communicator, in, out, options)` returns the plan. Three runs, each on new values, whose copies are still pending when the plan starts.
 template <class H, class C, class Make>
 void same_plan(H& host, C& comm, complaints& wrong, const std::string& name, std::size_t n_in, std::size_t n_out,
                Make make) {
@@ -131,7 +131,7 @@ void planned_gather_and_scatter(H& host, C& comm, complaints& wrong, std::size_t
   });
 }
 
-/// Of every collective a few algorithms that differ in what they ask of a round.
+/// For every collective a few algorithms whose rounds differ in kind.
 template <class H, class C>
 void every_planned_reduction(H& host, C& comm, complaints& wrong, std::size_t n) {
   planned_allreduce(host, comm, wrong, n, kolo::ring{}, kolo::recursive_doubling{}, kolo::circulant{}, kolo::one_shot{},
@@ -149,7 +149,7 @@ void every_planned_movement(H& host, C& comm, complaints& wrong, std::size_t n) 
   planned_gather_and_scatter(host, comm, wrong, n);
 }
 
-/// Views that are not contiguous, a narrow wire, an operator that does not commute: the bits of the call.
+/// Plans of strided views, a narrow wire and a non-commutative operator give the bits of calls.
 template <class C>
 void plans_views_of_every_kind(C& comm, complaints& wrong) {
   const int r = comm.rank();

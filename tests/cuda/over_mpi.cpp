@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device views over MPI, each rank a process with a double of the CUDA runtime: staged, as with an MPI that knows nothing of devices.
+// Device views over MPI, each rank a process with a fake CUDA runtime: staged, as with an MPI that is not CUDA-aware.
 #include <kolo/composite.hpp>
 #include <kolo/cuda/mpi.hpp>
 
@@ -30,7 +30,8 @@ void averages(complaints& wrong, std::size_t n) {
   kolo::allreduce(comm, g, kolo::average, {.stream = s});
   kolo::allreduce(comm, g, kolo::max, kolo::ring{}, {.stream = s});
   kolo::broadcast(comm, g, comm.size() - 1, {.stream = s});
-  const kolo::bucket turned{g.subspan(n / 2, n - n / 2), g.subspan(0, n / 2)};  // runs that MPI must not be given
+  const kolo::bucket turned{g.subspan(n / 2, n - n / 2),
+                            g.subspan(0, n / 2)};  // two device runs, which MPI must not get
   kolo::broadcast(comm, turned, 0, kolo::binomial{}, {.stream = s});
   kolo::barrier(comm, {.stream = s});
   testing::expect_same(wrong, "average", comm.rank(), copied(g, s),
@@ -41,7 +42,7 @@ void averages(complaints& wrong, std::size_t n) {
                        std::vector<float>(n, static_cast<float>(comm.size() - 1) / 2));
 }
 
-/// One communicator for both memories: the device's views staged over one duplicate of the world, the host's over another.
+/// A composite of two duplicates of the world: device views staged over one, host views over the other.
 void both_memories(complaints& wrong) {
   using device = kolo::cuda::on_device<kolo::mpi::transport>;
   const kolo::mpi::options said{.timeout = std::chrono::seconds{60}};
@@ -66,19 +67,20 @@ void is_asked(complaints& wrong) {
   for (const char* said : {"1", "0"}) {
     ::setenv("KOLO_CUDA_AWARE", said, 1);
     const kolo::cuda::mpi_communicator comm{MPI_COMM_WORLD};
-    wrong.expect(comm.transport().is_straight() == (*said == '1'), "KOLO_CUDA_AWARE does not decide");
+    wrong.expect(comm.transport().is_straight() == (*said == '1'), "KOLO_CUDA_AWARE is ignored");
   }
   ::setenv("KOLO_CUDA_AWARE", "yes", 1);
   const auto refused = testing::words_of([] { const kolo::cuda::mpi_communicator comm{MPI_COMM_WORLD}; });
-  wrong.expect(refused == "kolo: KOLO_CUDA_AWARE is \"yes\", and should be 1 or 0", "KOLO_CUDA_AWARE is not refused");
+  wrong.expect(refused == "kolo: KOLO_CUDA_AWARE is \"yes\", and should be 1 or 0",
+               "an invalid KOLO_CUDA_AWARE is not refused");
   ::setenv("KOLO_CUDA_AWARE", "", 1);
   const kolo::cuda::mpi_communicator empty{MPI_COMM_WORLD};
   ::unsetenv("KOLO_CUDA_AWARE");
   const kolo::cuda::mpi_communicator asked{MPI_COMM_WORLD},
-      again{MPI_COMM_WORLD};  // what it says depends on how it was built
-  wrong.expect(asked.transport().is_straight() == empty.transport().is_straight(), "an empty KOLO_CUDA_AWARE decides");
-  wrong.expect(asked.transport().is_straight() == again.transport().is_straight(),
-               "MPI says one thing and then the other");
+      again{MPI_COMM_WORLD};  // the result depends on how MPI was built
+  wrong.expect(asked.transport().is_straight() == empty.transport().is_straight(),
+               "an empty KOLO_CUDA_AWARE is not ignored");
+  wrong.expect(asked.transport().is_straight() == again.transport().is_straight(), "two queries of MPI differ");
 }
 
 }  // namespace
@@ -89,7 +91,7 @@ int main(int argc, char** argv) {
   cuda_double::the.devices = world.size();
   for (const std::size_t n : {0u, 1u, 1009u, 100'000u})
     world.run("device views", [&](complaints& wrong) { averages(wrong, n); });
-  world.run("both memories", [&](complaints& wrong) { both_memories(wrong); });
-  world.run("what MPI says of itself", [&](complaints& wrong) { is_asked(wrong); });
+  world.run("device and host views in one communicator", [&](complaints& wrong) { both_memories(wrong); });
+  world.run("the route by KOLO_CUDA_AWARE, or by MPI's own answer", [&](complaints& wrong) { is_asked(wrong); });
   return world.status();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads with communicators for device views, tensors on a device, and calls that every rank makes with them.
+// Ranks as threads with communicators for device views; tensors on a device; calls that every rank makes on them.
 #pragma once
 
 #include <kolo/cuda/on_device.hpp>
@@ -10,7 +10,7 @@
 
 namespace testing {
 
-/// f(comm) on as many threads as ranks; throws the cause of what they threw.
+/// Runs f(comm) on `ranks` threads; rethrows the cause of their failure.
 template <class T, class F>
 void run_device_threads(int ranks, kolo::cuda::route route, F f,
                         const kolo::threads::options& o = impatient(usual_slot)) {
@@ -33,7 +33,7 @@ void run_device_threads(int ranks, kolo::cuda::route route, F f,
   kolo::detail::launch::rethrow_cause(thrown);
 }
 
-/// A tensor on the device, and its copies there and back, on a stream.
+/// A tensor on the device, with copies there and back on a stream.
 template <class T>
 class tensor {
  public:
@@ -57,7 +57,7 @@ class tensor {
   cudaStream_t stream_;
 };
 
-/// Who found what ends f, and what that is, but not in which call this rank hears of it; nobody where nothing does.
+/// The rank and the text of the failure that ends f, without the call in which this rank got it; "nobody" if f succeeds.
 template <class F>
 std::string cause_of(F f) {
   try {
@@ -79,7 +79,7 @@ inline std::vector<float> summed(int p, std::size_t n) {
   return x;
 }
 
-/// Spans, strided views and buckets, through calls that combine and calls that move.
+/// Spans, strided views and buckets, through calls that reduce and calls that move.
 template <class C>
 void views_of_every_kind(C& comm, complaints& wrong, cudaStream_t s) {
   const int p = comm.size(), r = comm.rank();
@@ -109,14 +109,14 @@ void views_of_every_kind(C& comm, complaints& wrong, cudaStream_t s) {
   expect_same(wrong, "average in bfloat16", r, g.values(), of_rank(0, 50));
 }
 
-/// What is put on a stream before and after a call is in order with it.
+/// Work on a stream before and after a call is ordered with the call.
 template <class C>
 void keeps_the_order_of_streams(C& comm, complaints& wrong, cudaStream_t s) {
   const int p = comm.size(), r = comm.rank();
   const kolo::cuda::stream other;
   tensor<float> x{std::vector<float>(500), s};
   const auto mine = of_rank(r, 500);
-  kolo::cuda::copy(x.data(), mine.data(), 2000, s);  // has not happened yet
+  kolo::cuda::copy(x.data(), mine.data(), 2000, s);  // still pending
   kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
   kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = other});
   std::vector<float> got(500);

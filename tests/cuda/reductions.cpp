@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that combines, by every algorithm, with the hands of a device: the same tests as on the host.
+// Every reducing collective, by every algorithm, through the device executor: the host's tests.
 #include <cmath>
 
 #include "collectives/every_reduction.hpp"
@@ -27,7 +27,7 @@ struct root_of_sum {
 };
 }  // namespace
 
-TEST_CASE("device: what an operator does at the end it does on one rank, too") {
+TEST_CASE("device: an operator's finish is applied on any number of ranks, also on one") {
   for (const int p : {1, 2, 4})
     CHECK(on_ranks<over_device<kolo::cuda::route::straight>>(p, [](auto& comm, complaints& wrong) {
             std::vector<float> x(24, 16.0F / static_cast<float>(comm.size()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Device views between neighbours over the double of NCCL, and between nodes by staged messages: two levels, any numbering, and failures of either wire.
+// Device views over the fake NCCL within a node, and by staged messages between nodes: two_level, any rank numbering, and failures of either transport.
 #include "collectives/every_reduction.hpp"
 #include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
@@ -19,7 +19,7 @@ using two_wires = kolo::cuda::routed<kolo::nccl::transport, staged>;
 
 using settled_wires = settled<two_wires>;
 
-/// f(comm) on as many threads as `nodes` has numbers: rank r is on node nodes[r].
+/// Runs f(comm) on nodes.size() threads; rank r is on node nodes[r].
 template <class T, class F>
 void run_on_nodes(const std::vector<int>& nodes, F f, std::size_t piece_bytes = usual_slot) {
   cuda_double::the.takes_all_memory = std::is_same_v<T, settled_wires>;
@@ -63,7 +63,7 @@ std::vector<std::string> each_says(const std::vector<int>& nodes, Law law) {
 
 }  // namespace
 
-TEST_CASE("routed: the laws") {
+TEST_CASE("routed: the transport laws") {
   for (const auto& nodes : {in_threes(1), together(2), by_turns(3), in_threes(7)}) {
     const auto p = static_cast<int>(nodes.size());
     CHECK(each_says(nodes, laws::is_constant) == all_say(p, ""));
@@ -76,7 +76,7 @@ TEST_CASE("routed: the laws") {
   }
 }
 
-TEST_CASE("routed: what combines, in any numbering") {
+TEST_CASE("routed: collectives that reduce, in any rank numbering") {
   const auto each = [](auto& comm, complaints& wrong) {
     every_allreduce(comm, wrong, 101);
     every_reduce_scatter(comm, wrong, 101);
@@ -87,7 +87,7 @@ TEST_CASE("routed: what combines, in any numbering") {
   CHECK(on_ranks<over_both<together>>(3, each) == "");
 }
 
-TEST_CASE("routed: two levels on the device") {
+TEST_CASE("routed: two_level on device views gives the sum and the maximum") {
   for (const auto& nodes : {in_threes(6), in_threes(7), std::vector{0, 1, 1, 2}}) {
     const auto p = static_cast<int>(nodes.size());
     complaints wrong;
@@ -113,7 +113,7 @@ TEST_CASE("routed: two levels on the device") {
   }
 }
 
-TEST_CASE("routed: only what goes between nodes takes the far wire") {
+TEST_CASE("routed: only messages between nodes use the far transport") {
   run_on_nodes<two_wires>(in_threes(6), [](auto& comm) {
     const kolo::cuda::stream s;
     tensor<float> x{of_rank(comm.rank(), 600), s};
@@ -128,7 +128,7 @@ TEST_CASE("routed: only what goes between nodes takes the far wire") {
   });
 }
 
-TEST_CASE("routed: what NCCL finds on one node is told to all, by the number that all know") {
+TEST_CASE("routed: an NCCL error on one node is thrown on all ranks, with the global rank") {
   const std::vector<int> nodes{0, 0, 1, 1};
   std::vector<std::string> said(4);
   run_on_nodes<two_wires>(nodes, [&](auto& comm) {
@@ -149,8 +149,7 @@ TEST_CASE("routed: what NCCL finds on one node is told to all, by the number tha
   CHECK(said == all_say(4, said[0]));
 }
 
-TEST_CASE(
-    "routed: who hears of a failure between nodes tells its neighbours, who wait for NCCL and hear nothing else") {
+TEST_CASE("routed: a failure between nodes also ends the neighbours' waits for NCCL") {
   const std::vector<int> nodes{0, 0, 1, 1};
   std::vector<std::string> said(4);
   const auto start = std::chrono::steady_clock::now();
@@ -178,5 +177,5 @@ TEST_CASE(
   });
   CHECK(said[2] == "rank 2: gives up");
   CHECK(said == all_say(4, said[2]));
-  CHECK(std::chrono::steady_clock::now() - start < 30s);  // not by the deadline
+  CHECK(std::chrono::steady_clock::now() - start < 30s);  // before the deadline
 }

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Compiles what is for CUDA, and runs it where there is a GPU. Usage: run.sh [headers | build | compiled | programs | run | sanitize] [WORK_FOLDER]
+# Compiles the CUDA code, and runs it if there is a GPU. Usage: run.sh [headers | build | compiled | programs | run | sanitize] [WORK_FOLDER]
 #
-# Needs nvcc and its host compiler, for headers also Python: NVCC says which, else PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda has it. NCCL may be the toolkit's, in
-# NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl.
-#   headers  each CUDA header alone, without a warning
-#   build    the test programs, for the GPU that is here, else for sm_80 and as PTX, as all programs here; where NCCL is, also what starts it, which goes on without a GPU
-#   compiled a program in compiled mode, and runs it: without a GPU it says so
-#   programs the example and the benchmark, and runs them: without enough GPUs the one trains on the host, and the other says so
-#   run      builds, if that has not been done, and runs it, checks and speeds, into results.txt. With
+# Needs nvcc (from NVCC, PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda) and its host compiler; `headers` also needs Python. NCCL may come from the toolkit, from
+# NCCL_ROOT or NCCL_HOME, or from the wheel nvidia-nccl.
+#   headers  compiles each CUDA header alone, without warnings
+#   build    builds the test programs, for this machine's GPU, else for sm_80 and as PTX; with NCCL, also builds nccl_start and runs it, which needs no GPU
+#   compiled builds and runs a program in compiled mode; without a GPU it prints the error
+#   programs builds and runs the example and the benchmark; without enough GPUs the example trains on the host, and the benchmark prints that it needs one
+#   run      builds if needed, and runs the checks and the speed tests into results.txt. With
 #            NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30) also several ranks over NCCL on one GPU
 #   sanitize runs the checks under compute-sanitizer: memory, then races
-# The status is 77 where there is no nvcc, or nothing to run on.
+# Exit status 77: there is no nvcc, or nothing to run on.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 what=${1:-run} work=${2:-build/cuda}
 nvcc=${NVCC:-$(PATH=$PATH:${CUDA_HOME:-}/bin:${CUDA_PATH:-}/bin:/usr/local/cuda/bin command -v nvcc || true)}
-[ -n "$nvcc" ] && command -v "$nvcc" > /dev/null || { echo "not run: there is no nvcc here"; exit 77; }
+[ -n "$nvcc" ] && command -v "$nvcc" > /dev/null || { echo "not run: there is no nvcc"; exit 77; }
 flags=(-std=c++20 -I include -I tests -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wshadow)
 everywhere=(-gencode 'arch=compute_80,code=[sm_80,compute_80]')
 [ ! -e /dev/nvidia0 ] || everywhere=(-arch=native)
 mkdir -p "$work"
 
-# Where NCCL is that nvcc does not find by itself: NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl of a Python, which has no libnccl.so.
+# Finds NCCL where nvcc does not look: NCCL_ROOT or NCCL_HOME, or the wheel nvidia-nccl of a Python, which has no libnccl.so.
 find_nccl() {
   local place
   for place in "${NCCL_ROOT:-}" "${NCCL_HOME:-}" {"${VIRTUAL_ENV:-/usr/local}",/usr/local,/usr}/lib/python3*/*-packages/nvidia/nccl; do
@@ -36,12 +36,13 @@ find_nccl() {
 }
 has_nccl() { echo '#include <nccl.h>' > "$work/has.cu" && "$nvcc" "${flags[@]}" -E "$work/has.cu" > "$work/has.ii" 2>&1; }
 
-# In chains, each of which is one run of nvcc: every header includes the one before it, which so hides nothing that it lacks (tests/headers/alone.py).
+# Compiles the headers in chains, one nvcc run each: every header includes the one before it, so that one cannot hide a missing include
+# (tests/headers/alone.py).
 headers() {
   local header status=0 mpi names=() chain chains
   mpi=$("${MPICXX:-mpicxx}" -show 2> "$work/mpi.txt" | tr ' ' '\n' | sed -n 's/^-I/-isystem=/p') || mpi=
   for header in include/kolo/cuda/*.[hc]* include/kolo/cuda/impl/direct.hpp $(has_nccl && find include/kolo/cuda/nccl -name "*.[hc]*"); do
-    case $mpi$header in include/*/cuda/mpi*) echo "without MPI, it is not here: $header"; continue ;; esac
+    case $mpi$header in include/*/cuda/mpi*) echo "skipped, there is no MPI: $header"; continue ;; esac
     names+=("${header#include/}")
   done
   chains=$(PYTHONPATH=tests/headers python3 -Bc "
@@ -49,17 +50,17 @@ import alone, sys
 for chain in alone.chains(alone.Headers('include', None), sys.argv[1:]): print(*chain)" "${names[@]}")
   while read -r chain; do
     printf '#include <%s>\n' $chain > "$work/alone.cu"
-    "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "not alone, or not without a warning: $chain"; status=1; }
+    "$nvcc" "${flags[@]}" $mpi -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -arch=sm_80 -ptx "$work/alone.cu" -o "$work/alone.ptx" || { echo "does not compile alone, or not without warnings: $chain"; status=1; }
   done <<< "$chains"
   return $status
 }
 
-# A program in compiled mode, of its file and the library for devices and for the host.
+# A program in compiled mode: its file, and the library for devices and for the host.
 compiled() {
   echo '#include <kolo/cuda/impl/src.cuh>' > "$work/for_devices.cu"
   echo '#include <kolo/impl/src.hpp>' > "$work/for_the_host.cpp"
   echo '#include <kolo/cuda/impl/src.cuh>' > "$work/wrong.cu"
-  if "$nvcc" "${flags[@]}" -E "$work/wrong.cu" > "$work/wrong.ii" 2>&1; then echo "a library without KOLO_COMPILED"; return 1; fi
+  if "$nvcc" "${flags[@]}" -E "$work/wrong.cu" > "$work/wrong.ii" 2>&1; then echo "src.cuh compiles without KOLO_COMPILED"; return 1; fi
   grep -q 'define KOLO_COMPILED for all files' "$work/wrong.ii"
   "$nvcc" "${flags[@]}" -DKOLO_COMPILED -arch=sm_80 tests/cuda/compiled.cu "$work/for_devices.cu" "$work/for_the_host.cpp" -o "$work/compiled"
   "$work/compiled"
@@ -72,7 +73,7 @@ build() {
     "$nvcc" "${flags[@]}" "${everywhere[@]}" tests/cuda/nccl_start.cu -o "$work/nccl_start" "${nccl[@]}"
     "$work/nccl_start"
   else
-    echo "without NCCL: it is not here"
+    echo "skipped, there is no NCCL"
   fi
   "$nvcc" "${flags[@]}" "${everywhere[@]}" --expt-relaxed-constexpr tests/cuda/gpu_collectives.cu -o "$work/gpu_collectives" \
     $(has_nccl && printf '%s ' "${nccl[@]}")
@@ -83,7 +84,7 @@ programs() {
   local status=0
   "$work/host_staging" || status=$?
   [ $status = 0 ] || [ $status = 77 ]
-  has_nccl || { echo "without NCCL: it is not here"; return; }
+  has_nccl || { echo "skipped, there is no NCCL"; return; }
   "$nvcc" "${flags[@]}" "${everywhere[@]}" examples/gpu/main.cu -o "$work/gpu_training" "${nccl[@]}"
   "$work/gpu_training"
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a device combines, converts and copies, compared bit by bit with what the host's kernels do in the same order.
+// combine, conversion and copy on a device, compared bit by bit with the host's kernels in the same order.
 #pragma once
 
 #include <kolo/cuda/combine.hpp>
@@ -10,7 +10,7 @@
 
 namespace testing {
 
-/// Three bytes, so that nothing is aligned; the larger value wins, compared as a number.
+/// Three bytes, so that nothing is aligned; the operator returns the larger value.
 struct three_bytes {
   unsigned char x[3];
 };
@@ -20,7 +20,7 @@ struct larger_of_three {
     return value(a) < value(b) ? b : a;
   }
 };
-/// An operator with a state, on whatever can be multiplied and compared. It does not commute.
+/// An operator with state, for any type that can be multiplied and compared. It does not commute.
 struct scaled_or_first {
   static constexpr bool commutative = false;
   float factor;
@@ -30,7 +30,7 @@ struct scaled_or_first {
   }
 };
 
-/// Numbers of many magnitudes and both signs; no NaN, since whose bits those have is nobody's promise.
+/// Numbers of many magnitudes and both signs; no NaN, whose bits are unspecified.
 template <class T>
 T number(std::size_t i) {
   const auto bits = static_cast<std::uint32_t>(i * 2654435761u + 40503u);
@@ -42,7 +42,7 @@ T number(std::size_t i) {
     return static_cast<T>((static_cast<float>(bits >> 8) / 65536.0F - 128.0F) / static_cast<float>(1 << (bits % 12)));
 }
 
-/// Memory of the host and of the device with the same bytes, in which sources and results have their places.
+/// Host memory and device memory with the same bytes, for sources and results.
 class both_memories {
  public:
   explicit both_memories(std::size_t bytes) : host(bytes), device_{kolo::cuda::allocate(bytes)} {
@@ -66,7 +66,7 @@ class both_memories {
   kolo::cuda::device_memory device_;
 };
 
-/// combine, to_wire, from_wire and round of `count` elements of T, each with `shift` elements before it, of `n` sources.
+/// combine, to_wire, from_wire and round of `count` elements of T, at an offset of `shift` elements, from `n` sources.
 template <class T, class Op>
 void compare(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift, int n,
              cudaStream_t s) {
@@ -109,7 +109,7 @@ void compare(complaints& wrong, const std::string& name, const Op& op, std::size
                got.data(), m.host.data(), got.size(), 1);
 }
 
-/// One pass from `n` sources to `places` places, of which every other one is that of a source, and only the last lies `shift` bytes further.
+/// One pass from `n` sources to `places` places: every other place is also a source, and only the last one is offset by `shift` bytes.
 template <class T, class Op>
 void compare_places(complaints& wrong, const std::string& name, const Op& op, std::size_t count, std::size_t shift,
                     int n, int places, cudaStream_t s) {
@@ -211,7 +211,7 @@ inline void combines_views(complaints& wrong, cudaStream_t s) {
           "needs at least one destination");
 }
 
-/// Copies that depend on each other happen in order; many short ones in one launch.
+/// Dependent copies keep their order; many short ones are one launch.
 inline void copies_keep_their_order(complaints& wrong, cudaStream_t s) {
   both_memories m{40'000};
   m.to_device(s);
@@ -220,9 +220,9 @@ inline void copies_keep_their_order(complaints& wrong, cudaStream_t s) {
   const auto do_all = [&](const auto& does, std::byte* base) {
     for (std::size_t i = 0; i < 400; ++i) does.copy(base + 10'000 + i * 20, base + i * 13, 11 + i % 3);
     for (std::size_t i = 0; i < 50; ++i)
-      does.copy(base + 100 * (i + 1), base + 100 * i, 100);  // each reads what the one before wrote
+      does.copy(base + 100 * (i + 1), base + 100 * i, 100);  // each reads what the previous one wrote
     for (std::size_t i = 0; i < 50; ++i)
-      does.copy(base + 30'000 - 64 * i, base + 20'000 + 80 * i, 80);  // each writes over the one before
+      does.copy(base + 30'000 - 64 * i, base + 20'000 + 80 * i, 80);  // each overwrites part of the previous one
     for (std::size_t i = 0; i < 20; ++i) does.copy(base + 35'000, base + 32 * i, 32);
   };
   do_all(kolo::detail::execute::host_executor{}, m.host.data());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A wire for device views that takes those of the host: so tests that were written for the host run as they are.
+// A transport for device views that accepts host views, so that the host's tests run over it unchanged.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>
@@ -9,7 +9,7 @@
 
 namespace testing {
 
-/// The host's memory is taken for a device's (see cuda_double::machine::takes_all_memory), and a call has happened when it returns.
+/// Host memory counts as device memory (see cuda_double::machine::takes_all_memory), and a call is complete when it returns.
 template <class Wire>
 class settled : public Wire {
  public:
@@ -26,7 +26,7 @@ class settled : public Wire {
   bool done(Ticket& t) {
     if (!Wire::done(t)) return false;
     stream_.wait();
-    kolo::cuda::wait(nullptr);  // what the laws do by themselves
+    kolo::cuda::wait(nullptr);  // work that the laws enqueue themselves, on the default stream
     return true;
   }
   settled split(int color, int key) { return settled{Wire::split(color, key)}; }

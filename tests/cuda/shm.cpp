@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as processes over the double of the CUDA runtime: the laws, the order of streams, memory that is freed and allocated again, ranks that die.
+// Ranks as processes on the fake CUDA runtime: laws, stream order, memory that is freed and allocated again, ranks that die.
 #include <kolo/explain.hpp>
 
 #include "cuda/shm_ranks.hpp"
@@ -24,7 +24,7 @@ launch_result in_messages(int p, Law law) {
   return end;
 }
 
-/// f(comm, wrong, stream) on views in the memory of devices.
+/// Runs f(comm, wrong, stream) on views in device memory.
 template <class F>
 void on_devices(std::initializer_list<int> sizes, F f) {
   for (const int p : sizes) {
@@ -40,7 +40,7 @@ void on_devices(std::initializer_list<int> sizes, F f) {
 
 }  // namespace
 
-TEST_CASE("device processes: the laws") {
+TEST_CASE("device processes: the transport laws") {
   for (const int p : {1, 2, 3, 4}) {
     CHECK(in_messages(p, laws::is_constant).said == all_say(p, ""));
     CHECK(in_messages(p, laws::failure_wakes_everybody).said == all_say(p, ""));
@@ -48,16 +48,16 @@ TEST_CASE("device processes: the laws") {
     CHECK(in_messages(p, laws::messages_arrive_in_order).said == all_say(p, ""));
   }
 }
-TEST_CASE("device processes: views of every kind") {
+TEST_CASE("device processes: calls on spans, strided views and buckets") {
   on_devices({1, 2, 3, 4},
              [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
 }
-TEST_CASE("device processes: what is put on a stream before and after a call is in order with it") {
+TEST_CASE("device processes: work on a stream before and after a call is ordered with the call") {
   on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     keeps_the_order_of_streams(comm, wrong, s);
   });
 }
-TEST_CASE("device processes: what peers read and write stays until they have done it") {
+TEST_CASE("device processes: a buffer is not overwritten before all peers have read and written it") {
   for (const bool fused : {false, true}) {
     meeting_point all{3};
     on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
@@ -65,13 +65,13 @@ TEST_CASE("device processes: what peers read and write stays until they have don
     });
   }
 }
-TEST_CASE("device processes: a fused allreduce has the bits of two_shot") {
+TEST_CASE("device processes: native allreduce has the bits of two_shot") {
   on_devices({1, 2, 3, 4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     fused_is_two_shot<float>(comm, wrong, s, kolo::sum, "sum of float");
     fused_is_two_shot<double>(comm, wrong, s, scaled_or_first{1.5F}, "an operator that does not commute");
   });
 }
-TEST_CASE("device processes: where no algorithm is named, one kernel a rank does it, and nothing is opened twice") {
+TEST_CASE("device processes: the default allreduce is one kernel per rank, and opens no memory twice") {
   on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(comm.rank(), 1000), s}, y{of_rank(comm.rank(), 1000), s};
     const auto call = [&] { kolo::allreduce(comm, x.view(), y.view(), kolo::sum, {.stream = s}); };
@@ -82,13 +82,13 @@ TEST_CASE("device processes: where no algorithm is named, one kernel a rank does
     for (int k = 0; k < 10; ++k) call();
     wrong.expect(cuda_double::the.launches == launches + 10,
                  "launches: " + std::to_string(cuda_double::the.launches - launches));
-    wrong.expect(cuda_double::the.questions == questions, "asked or opened again");
-    wrong.expect(cuda_double::the.events.size() == events, "events grow");
+    wrong.expect(cuda_double::the.questions == questions, "a query or an open was repeated");
+    wrong.expect(cuda_double::the.events.size() == events, "the number of events grows");
     wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 4000).choice == "native", "another choice");
     expect_same(wrong, "sum", comm.rank(), y.values(), summed(4, 1000));
   });
 }
-TEST_CASE("device processes: several devices") {
+TEST_CASE("device processes: several devices; devices without peer access are an error that names the ranks") {
   cuda_double::the.devices = 2;
   on_devices({2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     views_of_every_kind(comm, wrong, s);
@@ -102,7 +102,7 @@ TEST_CASE("device processes: several devices") {
   cuda_double::the.devices_are_apart = false;
   cuda_double::the.devices = 1;
 }
-TEST_CASE("device processes: what is allocated at the address of what was freed is other memory") {
+TEST_CASE("device processes: memory allocated at the address of freed memory is opened anew") {
   on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> kept{of_rank(0, 10), s};
     std::set<const float*> places;
@@ -117,15 +117,15 @@ TEST_CASE("device processes: what is allocated at the address of what was freed 
       expect_same(wrong, "sum", comm.rank(), x.values(), expected);
     }
     wrong.expect(cuda_double::the.windows.size() <= 65,
-                 "kept open: " + std::to_string(cuda_double::the.windows.size()));
+                 "open allocations: " + std::to_string(cuda_double::the.windows.size()));
   });
 }
-TEST_CASE("device processes: a call waits for what is on its own stream as long as it may, and only where it must") {
+TEST_CASE("device processes: a call waits for its stream only to open memory, and at most until its timeout") {
   CHECK(opens_while_its_stream_stands(2, true, 0ms).said == all_say(2, ""));
   CHECK(opens_while_its_stream_stands(2, false, 500ms).said == all_say(2, ""));
   CHECK(opens_while_its_stream_stands(3, true, 500ms).said == all_say(3, ""));
 }
-TEST_CASE("device processes: memory that cannot be shown") {
+TEST_CASE("device processes: memory without an IPC handle is refused") {
   on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(comm.rank(), 10), s};
     cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = true;
@@ -136,12 +136,12 @@ TEST_CASE("device processes: memory that cannot be shown") {
     cuda_double::the.memory.at(reinterpret_cast<std::byte*>(x.data())).is_of_a_pool = false;
   });
 }
-TEST_CASE("device processes: neighbours that are two allocations") {
+TEST_CASE("device processes: adjacent allocations in a bucket are right; a view across two allocations is refused") {
   on_devices({2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     const auto mine = of_rank(comm.rank(), 1024), expected = summed(comm.size(), 1024);
     for (const auto how : {0, 1, 2}) {
       tensor<float> x{mine, s}, y{mine, s};
-      wrong.expect(x.data() + 1024 == y.data(), "they are no neighbours");
+      wrong.expect(x.data() + 1024 == y.data(), "the allocations are not adjacent");
       const kolo::bucket both{x.view(), y.view()};
       if (how == 0) kolo::allreduce(comm, both, kolo::sum, {.stream = s});
       if (how == 1) kolo::allreduce(comm, both, kolo::sum, kolo::recursive_doubling{}, {.stream = s});
@@ -156,13 +156,13 @@ TEST_CASE("device processes: neighbours that are two allocations") {
     wrong.expect(words.find("lies in two allocations") != std::string::npos, words);
   });
 }
-TEST_CASE("device processes: after a failure no peer begins to touch what it was shown") {
+TEST_CASE("device processes: after a failure no peer begins to access a buffer") {
   for (const bool fused : {false, true}) CHECK(withdrawn_after_a_failure(fused).said == all_say(2, ""));
 }
-TEST_CASE("device processes: who has taken what it was shown, and does not come on, is not waited for long") {
+TEST_CASE("device processes: after a failure, a peer that is stuck while it opens a buffer is not waited for long") {
   for (const bool fused : {false, true}) CHECK(stopped_while_it_opens(fused).said == all_say(2, ""));
 }
-TEST_CASE("device processes: the end of a communicator that has failed waits for no stream") {
+TEST_CASE("device processes: destroying a failed communicator waits for no stream") {
   struct steps {
     std::atomic<bool> is_gone{false};
   };
@@ -185,7 +185,7 @@ TEST_CASE("device processes: the end of a communicator that has failed waits for
     call();  // rank 0's stream waits for rank 1's
     if (comm.rank() == 0) {
       const auto told = words_of([&] { comm.transport().wait({.timeout = 50ms, .stream = s}); });
-      wrong.expect(told.find("has not come to its end") != std::string::npos, "told \"" + told + '"');
+      wrong.expect(told.find("has not come to its end") != std::string::npos, "got \"" + told + '"');
       { const auto failed = std::move(comm); }
       done->is_gone = true;
     } else {
@@ -195,7 +195,7 @@ TEST_CASE("device processes: the end of a communicator that has failed waits for
   });
   CHECK(end.said == std::vector<std::string>{"2 allocations of others are still open\n", ""});
 }
-TEST_CASE("device processes: who dies is said by all, and those that are left go on") {
+TEST_CASE("device processes: a dead rank is named by all, and shrink continues without it") {
   for (const bool fused : {false, true}) {
     const auto end = on_device_processes(3, [&](auto& comm, complaints& wrong) {
       const kolo::cuda::stream s;
@@ -212,7 +212,7 @@ TEST_CASE("device processes: who dies is said by all, and those that are left go
       wrong.expect(how == "peer died 1", how);
       comm = comm.shrink({.timeout = 5s});
       kolo::allreduce(comm, x.view(), kolo::max, {.stream = s});
-      wrong.expect(comm.size() == 2 && x.values()[1] == 6.0F, "another maximum");
+      wrong.expect(comm.size() == 2 && x.values()[1] == 6.0F, "a wrong maximum");
     });
     CHECK(end.said == all_but(1, 3, ""));
     CHECK(end.errors.find("rank 1 was killed by signal 9") != std::string::npos);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives by every algorithm between devices of several processes: the same tests as on the host, those that say most about the wire.
+// Collectives by every algorithm between devices of several processes: the host's tests that cover most of the transport.
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "collectives/pairs.hpp"
@@ -23,10 +23,10 @@ void for_every_size(F each) {
 
 }  // namespace
 
-TEST_CASE("device processes: what combines") {
+TEST_CASE("device processes: allreduce") {
   for_every_size([](auto& comm, complaints& wrong, std::size_t n) { every_allreduce(comm, wrong, n); });
 }
-TEST_CASE("device processes: what moves") {
+TEST_CASE("device processes: broadcast, alltoall, barrier and pairs") {
   for_every_size([](auto& comm, complaints& wrong, std::size_t n) {
     every_broadcast(comm, wrong, n);
     every_alltoall(comm, wrong, n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as processes that open each other's memory on devices, which the double of the CUDA runtime stands for.
+// Ranks as processes that open each other's device memory, on the fake CUDA runtime.
 #pragma once
 
 #include "cuda/meeting_point.hpp"
@@ -14,7 +14,7 @@
 
 namespace testing {
 
-/// f(comm, wrong) in p processes, one after the other on a device each. What they found wrong; nobody keeps anything open.
+/// Runs f(comm, wrong) in p processes, with the devices assigned in turn. Returns what each found wrong, also memory that it left open.
 template <class T = kolo::cuda::shm_transport, class F>
 launch_result on_device_processes(int p, F f, std::size_t piece_bytes = usual_slot,
                                   const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
@@ -45,12 +45,12 @@ inline launch_result withdrawn_after_a_failure(bool fused) {
   });
 }
 
-/// What a test lets a process wait for, but not so long that it fails by being killed.
+/// Ends a wait of a test before the test is killed.
 inline bool is_overdue(std::chrono::steady_clock::time_point start) {
   return std::chrono::steady_clock::now() - start > std::chrono::seconds{10};
 }
 
-/// Rank 1 opens what it was shown, and does not come on before rank 0 has given up.
+/// Rank 1 stops while it opens rank 0's buffer, until rank 0's call has timed out.
 inline launch_result stopped_while_it_opens(bool fused) {
   struct steps {
     std::atomic<bool> has_taken{false}, is_told{false}, has_ended{false};
@@ -75,21 +75,21 @@ inline launch_result stopped_while_it_opens(bool fused) {
           fused ? kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.timeout = timeout, .stream = s})
                 : kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::recursive_doubling{},
                                         {.timeout = timeout, .stream = s});
-      if (comm.rank() == 0) request.test();  // shows it
+      if (comm.rank() == 0) request.test();  // sends the handle
       while (comm.rank() == 0 && !done->has_taken) std::this_thread::yield();
       request.wait();
     });
     done->is_told = true;
     if (comm.rank() == 1) done->has_ended = true;
     for (const auto start = std::chrono::steady_clock::now(); !done->has_ended && !is_overdue(start);)
-      std::this_thread::yield();  // rank 1 still opens what this one would free
-    wrong.expect(comm.rank() == 0 || before == work(), "touched after it was taken back");
-    wrong.expect(told.find("rank 1 is late") != std::string::npos, "told \"" + told + '"');
+      std::this_thread::yield();  // rank 1 still opens memory that this rank would free
+    wrong.expect(comm.rank() == 0 || before == work(), "accessed after it was withdrawn");
+    wrong.expect(told.find("rank 1 is late") != std::string::npos, "got \"" + told + '"');
     cuda_double::the.before_opening = nullptr;
   });
 }
 
-/// Something that the last rank has on its stream does not end: a call does not wait for it longer than it may, and puts nothing behind it meanwhile.
+/// An operation on the last rank's stream does not end: a call waits for it at most until its timeout, and meanwhile enqueues nothing after it.
 inline launch_result opens_while_its_stream_stands(int p, bool fused, std::chrono::milliseconds timeout) {
   return on_device_processes(p, [&](auto& comm, complaints& wrong) {
     const bool is_last = comm.rank() == comm.size() - 1;
@@ -120,13 +120,13 @@ inline launch_result opens_while_its_stream_stands(int p, bool fused, std::chron
       for (auto& x : all) call(x, {});
       if (is_last) go_on();
       for (auto& x : all) expect_same(wrong, "maximum", comm.rank(), x.values(), of_rank(comm.size() - 1, 100));
-      tensor<float> one_more{of_rank(0, 100), s};  // what is opened next finds all but one gone by
+      tensor<float> one_more{of_rank(0, 100), s};  // the next opening finds that all but one are closed
       call(one_more, {});
       wrong.expect(cuda_double::the.windows.size() <= 65,
-                   "kept open: " + std::to_string(cuda_double::the.windows.size()));
+                   "open allocations: " + std::to_string(cuda_double::the.windows.size()));
       return;
     }
-    std::optional<tensor<float>> x;  // which comes to lie where it lay before
+    std::optional<tensor<float>> x;  // to be allocated again at the same address
     x.emplace(of_rank(comm.rank(), 100), s);
     const auto* const place = x->data();
     call(*x, {});
@@ -136,20 +136,20 @@ inline launch_result opens_while_its_stream_stands(int p, bool fused, std::chron
     } else if (comm.rank() == comm.size() - 2) {
       x.reset();
       x.emplace(of_rank(comm.rank(), 100), s);
-      wrong.expect(place == x->data(), "it lies elsewhere");
+      wrong.expect(place == x->data(), "allocated at another address");
     }
     const auto before = cuda_double::the.waits;
     const auto told = words_of([&] { call(*x, is_last ? timeout : std::chrono::minutes{1}); });
     const auto waits = cuda_double::the.waits - before;
     wrong.expect(told.find("its own stream has not come to the operation within") != std::string::npos,
-                 "told \"" + told + '"');
-    const auto most = static_cast<std::size_t>(comm.size());  // for the call before, and for each peer's reply
-    wrong.expect(!is_last || waits <= most, std::to_string(waits) + " waits were put on its stream");
+                 "got \"" + told + '"');
+    const auto most = static_cast<std::size_t>(comm.size());  // one for the call before, and one for each peer's reply
+    wrong.expect(!is_last || waits <= most, std::to_string(waits) + " waits were enqueued on its stream");
     if (is_last) go_on();
   });
 }
 
-/// What is sent and received goes through memory of the device, and a call has happened when it returns: so tests that were written for the host run as they are.
+/// Sends and receives through device memory, and a call is complete when it returns, so that the host's tests run over it unchanged.
 class settled_shm : public kolo::cuda::shm_transport {
  public:
   using base = kolo::cuda::shm_transport;
@@ -199,9 +199,9 @@ class settled_shm : public kolo::cuda::shm_transport {
     return rooms_.emplace_back(kolo::cuda::allocate(std::bit_ceil(bytes))).get();
   }
   void synchronize() {
-    base::executor();  // copies that wait on the tray
+    base::executor();  // flushes the pending copies
     stream_.wait();
-    kolo::cuda::wait(nullptr);  // what the laws do by themselves
+    kolo::cuda::wait(nullptr);  // work that the laws enqueue themselves, on the default stream
   }
 
   kolo::cuda::stream stream_{};

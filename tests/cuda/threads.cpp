@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks in one process over the double of the CUDA runtime: the laws, the order of streams, memory after failures, events that are used again.
+// Ranks in one process on the fake CUDA runtime: laws, stream order, memory after failures, reuse of events.
 #include <kolo/explain.hpp>
 
 #include "cuda/on_double.hpp"
@@ -24,7 +24,7 @@ std::vector<std::string> in_messages(int p, Law law) {
   return said;
 }
 
-/// f(comm, wrong, stream) on views in the memory of devices.
+/// Runs f(comm, wrong, stream) on views in device memory.
 template <class F>
 void on_devices(std::initializer_list<int> sizes, F f) {
   cuda_double::the.takes_all_memory = false;
@@ -44,7 +44,7 @@ void on_devices(std::initializer_list<int> sizes, F f) {
 
 }  // namespace
 
-TEST_CASE("device threads: the laws") {
+TEST_CASE("device threads: the transport laws") {
   for (const int p : {1, 2, 3, 4, 8}) {
     CHECK(in_messages(p, laws::is_constant) == all_say(p, ""));
     CHECK(in_messages(p, laws::failure_wakes_everybody) == all_say(p, ""));
@@ -56,22 +56,22 @@ TEST_CASE("device threads: another tag is a mismatch") {
   const auto law = [](auto& t) -> std::string {
     try {
       return laws::another_tag_is_a_mismatch(t);
-    } catch (const kolo::error& e) {  // the sender, whose memory was not taken
+    } catch (const kolo::error& e) {  // the sender, whose message was not read
       return t.rank() == 2 && e.code() == kolo::errc::mismatch ? "" : e.what();
     }
   };
   CHECK(in_messages(3, law) == all_say(3, ""));
 }
-TEST_CASE("device threads: views of every kind") {
+TEST_CASE("device threads: calls on spans, strided views and buckets") {
   on_devices({1, 2, 3, 5, 8},
              [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
 }
-TEST_CASE("device threads: what is put on a stream before and after a call is in order with it") {
+TEST_CASE("device threads: work on a stream before and after a call is ordered with the call") {
   on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     keeps_the_order_of_streams(comm, wrong, s);
   });
 }
-TEST_CASE("device threads: what peers read and write stays until they have done it") {
+TEST_CASE("device threads: a buffer is not overwritten before all peers have read and written it") {
   for (const bool fused : {false, true}) {
     std::barrier all{3};
     on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
@@ -80,7 +80,7 @@ TEST_CASE("device threads: what peers read and write stays until they have done 
   }
 }
 
-TEST_CASE("device threads: the parts of a fused allreduce are all of it") {
+TEST_CASE("device threads: the parts of a fused allreduce cover the vector") {
   bool all = true;
   for (int p = 1; p <= 8; ++p)
     for (std::size_t unit = 1; unit <= 16; unit *= 2)
@@ -95,7 +95,7 @@ TEST_CASE("device threads: the parts of a fused allreduce are all of it") {
       }
   CHECK(all);
 }
-TEST_CASE("device threads: a fused allreduce has the bits of two_shot") {
+TEST_CASE("device threads: native allreduce has the bits of two_shot") {
   on_devices({1, 2, 3, 4, 5, 6, 7, 8}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     fused_is_two_shot<float>(comm, wrong, s, kolo::sum, "sum of float");
     fused_is_two_shot<kolo::float16>(comm, wrong, s, kolo::average, "average of float16");
@@ -103,7 +103,7 @@ TEST_CASE("device threads: a fused allreduce has the bits of two_shot") {
     fused_is_two_shot<three_bytes>(comm, wrong, s, larger_of_three{}, "three bytes");
   });
 }
-TEST_CASE("device threads: where no algorithm is named, one kernel a rank does it") {
+TEST_CASE("device threads: the default allreduce is one kernel per rank") {
   on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(comm.rank(), 1000), s};
     kolo::barrier(comm, {.stream = s});
@@ -116,7 +116,7 @@ TEST_CASE("device threads: where no algorithm is named, one kernel a rank does i
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(4, 1000));
   });
 }
-TEST_CASE("device threads: several devices") {
+TEST_CASE("device threads: several devices; without peer access the native allreduce is refused") {
   cuda_double::the.devices = 2;
   on_devices({2, 3, 4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     views_of_every_kind(comm, wrong, s);
@@ -131,13 +131,13 @@ TEST_CASE("device threads: several devices") {
     const auto words = words_of([&] { kolo::allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s}); });
     wrong.expect(words.find("not all devices of this process can access each other's memory") != std::string::npos,
                  words);
-    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice != "native", "chosen all the same");
+    wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice != "native", "native was chosen");
   });
   cuda_double::the.devices_are_apart = false;
   cuda_double::the.devices = 1;
 }
 
-TEST_CASE("device threads: which devices reach each other is asked once") {
+TEST_CASE("device threads: peer access is queried once") {
   cuda_double::the.devices = 2;
   on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(0, 100), s}, y{of_rank(0, 100), s};
@@ -151,7 +151,7 @@ TEST_CASE("device threads: which devices reach each other is asked once") {
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
     for (int k = 0; k < 5; ++k) calls();
     wrong.expect(questions == cuda_double::the.questions,
-                 std::to_string(cuda_double::the.questions - questions) + " questions more");
+                 std::to_string(cuda_double::the.questions - questions) + " more queries");
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
     wrong.expect(kolo::explain(comm, kolo::kind::allreduce, 400).choice == "native",
                  kolo::explain(comm, kolo::kind::allreduce, 400).message());
@@ -159,7 +159,7 @@ TEST_CASE("device threads: which devices reach each other is asked once") {
   cuda_double::the.devices = 1;
 }
 
-TEST_CASE("device threads: events are used again") {
+TEST_CASE("device threads: events are reused") {
   on_devices({3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> x{of_rank(0, 500), s};
     const auto calls = [&] {
@@ -172,24 +172,24 @@ TEST_CASE("device threads: events are used again") {
     const auto events = cuda_double::the.events.size();
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
     calls();
-    wrong.expect(cuda_double::the.events.size() == events, "events grow");
+    wrong.expect(cuda_double::the.events.size() == events, "the number of events grows");
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
   });
 }
 
-TEST_CASE("device threads: after a failure no peer begins to touch what it was shown") {
+TEST_CASE("device threads: after a failure no peer begins to access a buffer") {
   cuda_double::the.takes_all_memory = false;
   complaints wrong;
   for (const bool fused : {false, true}) is_not_touched_after_a_failure(wrong, fused);
   CHECK(wrong.text() == "");
 }
-TEST_CASE("device threads: a fused allreduce ends with the last answer") {
+TEST_CASE("device threads: a native allreduce ends after the last reply") {
   std::barrier all{3};
   on_devices({3}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     ends_with_the_last_answer(comm, wrong, s, all);
   });
 }
-TEST_CASE("device threads: what CUDA refuses on one rank is told to all") {
+TEST_CASE("device threads: a failed CUDA call on one rank is an error on all ranks") {
   for (const char* const call : {"cudaEventRecord", "cudaMemcpyAsync", "cudaGetDevice", "cudaPointerGetAttributes"})
     for (const bool is_started : {false, true})
       refuse_each(call, [&](auto ends) {
@@ -201,12 +201,12 @@ TEST_CASE("device threads: what CUDA refuses on one rank is told to all") {
             auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
             if (words_of([&] { request.wait(); }).empty()) return;
             request.wait();
-            throw std::runtime_error{"it has failed, and ended well when it was asked again"};
+            throw std::runtime_error{"a failed request succeeded on the second wait"};
           });
         });
       });
 }
-TEST_CASE("device threads: who waits for another stream leaves a call that is under way on its own") {
+TEST_CASE("device threads: wait on another stream leaves a pending call on its own stream") {
   std::barrier both{2};
   on_devices({2}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     const kolo::cuda::stream other;
@@ -221,7 +221,7 @@ TEST_CASE("device threads: who waits for another stream leaves a call that is un
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
   });
 }
-TEST_CASE("device threads: a stream that does not come is a timeout, and those that are left go on") {
+TEST_CASE("device threads: a stuck stream is a timeout, and shrink continues without its rank") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);
   CHECK_THROWS_AS(run_on_devices<kolo::cuda::threads_transport>(
@@ -242,13 +242,13 @@ TEST_CASE("device threads: a stream that does not come is a timeout, and those t
                         comm = comm.shrink({.timeout = 5s});
                         kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
                         if (comm.size() != 2 || x.values()[1] != 12.0F)
-                          said[static_cast<std::size_t>(r)] += "; another sum";
+                          said[static_cast<std::size_t>(r)] += "; a wrong sum";
                       }),
                   kolo::error);
   CHECK(said[0].find("its own stream has not come to its end within 0.05") != std::string::npos);
   CHECK(said[1] == said[0]);
 }
-TEST_CASE("device threads: a failure that only a request's destructor has found is that of the host's communicator") {
+TEST_CASE("device threads: a failure found only by a request's destructor is the host communicator's failure") {
   const auto said = words_of([] {
     run_on_devices<kolo::cuda::threads_transport>(2, [](auto& comm) {
       const kolo::cuda::stream s;
@@ -259,7 +259,7 @@ TEST_CASE("device threads: a failure that only a request's destructor has found 
   CHECK(said.find("rank 1 has destroyed its communicator, and is still waited for") != std::string::npos);
 }
 
-TEST_CASE("device threads: checked") {
+TEST_CASE("device threads: checked ranks get the mismatch") {
   cuda_double::the.takes_all_memory = false;
   std::vector<std::string> said(3);
   auto o = impatient(usual_slot);
@@ -278,7 +278,7 @@ TEST_CASE("device threads: checked") {
         std::string::npos);
   CHECK(said == all_say(3, said[0]));
 }
-TEST_CASE("device threads: by one call") {
+TEST_CASE("device threads: run_threads makes the communicators; without a GPU it throws") {
   cuda_double::the.takes_all_memory = false;
   complaints wrong;
   kolo::cuda::run_threads(2, [&](auto& comm) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads that reach each other's memory on devices, and calls that every rank makes that reaches the others' memory.
+// Ranks as threads that access each other's device memory, and calls that all ranks make.
 #pragma once
 
 #include "cuda/ranks.hpp"
@@ -15,7 +15,7 @@
 
 namespace testing {
 
-/// f(comm) on as many threads, each on a device: one after the other in turn.
+/// Runs f(comm) on `ranks` threads, with the devices assigned in turn.
 template <class T, class F>
 void run_on_devices(int ranks, F f, std::size_t piece_bytes = usual_slot,
                     const kolo::threads::options& o = impatient(usual_slot)) {
@@ -29,7 +29,7 @@ void run_on_devices(int ranks, F f, std::size_t piece_bytes = usual_slot,
       o);
 }
 
-/// Whoever has called overwrites its tensors on its stream and waits for that, before the others let theirs run.
+/// Each rank in turn overwrites its tensors after its call and waits for its stream, before the others wait for theirs.
 template <class C, class Barrier>
 void overwrites_at_once(C& comm, complaints& wrong, cudaStream_t s, Barrier& all, bool fused) {
   const int p = comm.size(), r = comm.rank();
@@ -37,7 +37,7 @@ void overwrites_at_once(C& comm, complaints& wrong, cudaStream_t s, Barrier& all
     tensor<float> in{std::vector<float>(300), s}, out{std::vector<float>(300), s}, kept{std::vector<float>(300), s};
     const auto mine = of_rank(r, 300);
     all.arrive_and_wait();
-    kolo::cuda::copy(in.data(), mine.data(), 1200, s);  // has not happened yet
+    kolo::cuda::copy(in.data(), mine.data(), 1200, s);  // still pending
     if (fused) kolo::allreduce(comm, in.view(), out.view(), kolo::sum, kolo::native{}, {.stream = s});
     else kolo::allreduce(comm, in.view(), out.view(), kolo::sum, kolo::one_shot{}, {.stream = s});
     kolo::cuda::copy(kept.data(), out.data(), 1200, s);
@@ -59,7 +59,7 @@ std::vector<T> numbers(int r, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) x.push_back(number<T>(i * 31 + static_cast<std::size_t>(r)));
   return x;
 }
-/// In place and not, contiguous and not, with an element before and one behind, and of lengths that no p divides.
+/// In place and out of place, contiguous and strided, with one element before and one after, and lengths that no p divides.
 template <class T, class C, class Op>
 void fused_is_two_shot(C& comm, complaints& wrong, cudaStream_t s, const Op& op, const std::string& name) {
   const int r = comm.rank();
@@ -82,21 +82,21 @@ void fused_is_two_shot(C& comm, complaints& wrong, cudaStream_t s, const Op& op,
   }
 }
 
-/// The last to come begins at once, and must not take it for done before the others have.
+/// The last rank to call begins at once; no request may complete before all ranks have called.
 template <class C, class Barrier>
 void ends_with_the_last_answer(C& comm, complaints& wrong, cudaStream_t s, Barrier& all) {
   tensor<float> x{of_rank(comm.rank(), 100), s};
   auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s});
   for (int r = 0; r < comm.size(); ++r) {
-    if (r == comm.rank()) wrong.expect(!request.test(), "ended before the others have begun");
+    if (r == comm.rank()) wrong.expect(!request.test(), "completed before the others have called");
     all.arrive_and_wait();
   }
   request.wait();
   expect_same(wrong, "sum", comm.rank(), x.values(), summed(comm.size(), 100));
 }
 
-/// Of two ranks, 1 has begun when 0 gives up; it is told, and touches nothing of rank 0's. Both are told the same words. `both` is where they meet; `work()`
-/// says how much a device has been asked for.
+/// Of two ranks, rank 0's call times out after rank 1 has started: rank 1 gets the same error, and accesses nothing of rank 0's. `both` is a barrier; `work()`
+/// counts the operations enqueued on devices.
 template <class C, class Meeting, class Work>
 std::string told_after_giving_up(C& comm, complaints& wrong, bool fused, Meeting& both, Work work) {
   using namespace std::chrono_literals;
@@ -112,8 +112,8 @@ std::string told_after_giving_up(C& comm, complaints& wrong, bool fused, Meeting
   both.arrive_and_wait();
   const auto before = work();
   if (comm.rank() == 1) told = words_of([&] { request.test(); });
-  wrong.expect(comm.rank() == 0 || before == work(), "touched after the failure");
-  wrong.expect(told.find("rank 1 is late") != std::string::npos, "told \"" + told + '"');
+  wrong.expect(comm.rank() == 0 || before == work(), "accessed after the failure");
+  wrong.expect(told.find("rank 1 is late") != std::string::npos, "got \"" + told + '"');
   both.arrive_and_wait();
   return told;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads that reach each other's memory on devices, which the double of the CUDA runtime stands for.
+// Ranks as threads that access each other's device memory, on the fake CUDA runtime.
 #pragma once
 
 #include "cuda/settled.hpp"
@@ -27,7 +27,7 @@ inline void is_not_touched_after_a_failure(complaints& wrong, bool fused) {
     said[comm.rank()] = told_after_giving_up(comm, wrong, fused, both,
                                              [] { return cuda_double::the.copies + cuda_double::the.launches; });
   });
-  wrong.expect(said[1] == said[0], "told \"" + said[0] + "\" and \"" + said[1] + '"');
+  wrong.expect(said[1] == said[0], "got \"" + said[0] + "\" and \"" + said[1] + '"');
 }
 
 }  // namespace testing

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# examples/ddp: every call of a process group of kolo's against what is worked out here, what it refuses, and a rank that dies.
-"""Usage: ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is. Under mpiexec: one rank, which makes the calls only."""
+# examples/ddp: every call of kolo's process group compared with the expected result, refusals, and a rank that dies.
+"""Usage: ddp.py FOLDER [RANKS]     FOLDER: where the module kolo_c10d is. Under mpiexec: one rank, which only makes the calls."""
 import datetime
 import os
 import signal
 import sys
 import time
 
-sys.path.pop(0)  # beside this file lies another torch.py
+sys.path.pop(0)  # the folder of this file has another torch.py
 try:
     import torch
     import torch.distributed as dist
@@ -55,7 +55,7 @@ def combined(r, p):
     t = full(r + 1.0)
     dist.all_reduce(t, op=dist._make_nccl_premul_sum(2.0))
     same(t, full(2.0 * sum(numbers)))
-    t = torch.arange(12.0).reshape(3, 4).t()  # with gaps
+    t = torch.arange(12.0).reshape(3, 4).t()  # strided
     dist.all_reduce(t)
     same(t, p * torch.arange(12.0).reshape(3, 4).t())
     t = full(r + 1.0)
@@ -104,7 +104,7 @@ def moved(r, p):
 
 
 def sent(r, p):
-    """Tags find their messages, whatever the order; several are under way at once."""
+    """Messages match by tag, in any order; several are pending at once."""
     after, before = (r + 1) % p, (r - 1) % p
     a, b = torch.zeros(4), torch.zeros(4)
     receipts = [dist.irecv(b, before, tag=2), dist.irecv(a, before, tag=1)]
@@ -151,9 +151,9 @@ class Busy(dist.Store):
 
 
 def sent_again(r, p):
-    """What the store has refused was not sent, and the next message comes."""
+    """A message that the store has refused is not sent, and the next one arrives."""
     store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
-    its = Busy(store) if r == 0 else store  # Python's part of it has to live
+    its = Busy(store) if r == 0 else store  # the store's Python object must outlive the group
     group = kolo_c10d.make(its, r, p, datetime.timedelta(seconds=10))
     t = full(7.0 if r == 0 else 0.0)
     if r == 0:
@@ -171,7 +171,7 @@ def asynchronous(r, p):
         work.wait()
     t = full(1.0)
     last = dist.all_reduce(t, async_op=True)
-    while not last.is_completed():  # without anybody who waits
+    while not last.is_completed():  # no rank waits for it
         time.sleep(0.001)
     same(t, full(float(p)))
     same(last.result()[0], t)
@@ -188,13 +188,13 @@ def asynchronous(r, p):
 
 
 def chained(r, p):
-    """Callbacks wait for other calls, several at once, as PyTorch's PowerSGD hook does; and for messages."""
+    """Callbacks wait for other calls, several at once, as in PyTorch's PowerSGD hook; and for messages."""
 
     def again(done):
         return dist.all_reduce(done.value()[0], async_op=True).get_future().wait()
 
     begun = [dist.all_reduce(full(1.0, 1 << 18), async_op=True) for _ in range(4)]
-    for end in [one.get_future().then(again) for one in begun]:  # any order of these is as good
+    for end in [one.get_future().then(again) for one in begun]:  # they may run in any order
         same(end.wait()[0], full(float(p**2), 1 << 18))
     same(dist.all_reduce(full(1.0), async_op=True).get_future().then(again).then(again).wait()[0], full(float(p**3)))
     after, before = (r + 1) % p, (r - 1) % p
@@ -218,11 +218,11 @@ def coalesced(r, p):
 
 
 def monitored(r, p):
-    """Who has not come is named, and hears of it when it comes; the group can be used afterwards."""
+    """A rank that does not call is named, and gets the error when it calls; the group can be used afterwards."""
     barrier, soon = dist.group.WORLD.monitored_barrier, datetime.timedelta(milliseconds=30)
 
     def miss(late, words, **named):
-        """Rank 0 gives up on those that are late."""
+        """Rank 0's barrier times out on the ranks in `late`."""
         if r not in late:
             refused(words if r == 0 else f"Rank {r} successfully reached", barrier, soon, **named)
         dist.barrier()
@@ -241,7 +241,7 @@ def monitored(r, p):
     for _ in range(20):
         barrier()
     dist.barrier()
-    assert store.num_keys() == kept, "barriers leave keys behind"
+    assert store.num_keys() == kept, "barriers leave keys in the store"
     dist.barrier()
 
 
@@ -261,20 +261,20 @@ def refusals(r, p):
     refused("bit_and is not defined on elements of type float32", dist.all_reduce, full(1.0), op=Op.BAND)
     refused("not as long", dist.all_gather_into_tensor, torch.zeros(3), torch.zeros(2))
     parts = [full(1.0, 1, torch.float32 if k == r else torch.float64) for k in range(p)]
-    refused("of different types", dist.group.WORLD.reduce_scatter, [torch.zeros(1)], [parts])  # dist.reduce_scatter looks itself
+    refused("of different types", dist.group.WORLD.reduce_scatter, [torch.zeros(1)], [parts])  # dist.reduce_scatter checks it itself
     one = torch.ones(1)
     for call in (dist.all_reduce, lambda t: dist.broadcast(t, src=0), lambda t: dist.recv(t, (r + 1) % p)):
         refused("share memory", call, one.expand(5))
     refused("share memory", dist.all_gather, [one.expand(5) for _ in range(p)], full(1.0))
     whole = torch.arange(2.0 * p)
-    begin = 2 * r - (r > 0) + (r == 0)  # beside this rank's part
+    begin = 2 * r - (r > 0) + (r == 0)  # overlaps this rank's part, but is not it
     refused("in and out overlap", dist.reduce_scatter_tensor, whole[begin : begin + 2], whole)
     refused("in and out overlap", dist.all_gather_into_tensor, whole, whole[begin : begin + 2])
     refused("in and out overlap", dist.all_to_all_single, whole, whole)
     dist.reduce_scatter_tensor(whole[2 * r : 2 * r + 2], whole)
     same(whole[2 * r : 2 * r + 2], p * torch.arange(2.0 * r, 2.0 * r + 2))
     t = full(1.0)
-    dist.all_reduce(t)  # the group is as good as before
+    dist.all_reduce(t)  # the group works as before
     same(t, full(float(p)))
 
 
@@ -313,7 +313,7 @@ def lets_go(r, p):
     dist.barrier()
     dist.destroy_process_group()
     with open("/proc/self/maps") as maps:
-        assert "memfd:kolo" not in maps.read(), "a call that is done keeps its communicator"
+        assert "memfd:kolo" not in maps.read(), "a completed call keeps its communicator mapped"
     assert done.is_completed()
 
 
@@ -323,12 +323,12 @@ def one_dies(r, p):
         os.kill(os.getpid(), signal.SIGKILL)
     begin = time.monotonic()
     refused("rank 1", dist.all_reduce, full(1.0))
-    assert time.monotonic() - begin < 5, "it took long to notice"  # on a busy machine; alone it is a tenth of a second
+    assert time.monotonic() - begin < 5, "the error came late"  # on a busy machine; alone it is a tenth of a second
     refused("rank 1", dist.all_reduce, full(1.0))
 
 
 def one_throws(r, p):
-    """Not seen before the call runs: PyTorch cannot multiply these."""
+    """An error that shows only when the call runs: PyTorch cannot multiply these."""
     factor = [torch.ones(7)] if r == 0 else 2.0
     refused("must match" if r == 0 else "rank 0", dist.all_reduce, full(1.0), op=dist._make_nccl_premul_sum(factor))
 
@@ -339,7 +339,7 @@ def ranks(body):
         dist.init_process_group("kolo", rank=rank, world_size=RANKS, store=dist.TCPStore("127.0.0.1", meeting.port, is_master=False))
         body(rank, RANKS)
 
-    meeting = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # here, where it outlives all ranks
+    meeting = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # in this process, which outlives all ranks
     fork = torch.multiprocessing.get_context("fork")
     processes = [fork.Process(target=run, args=(rank,)) for rank in range(RANKS)]
     for process in processes:

@@ -33,14 +33,14 @@ std::vector<float> global_batch(const digits::dataset& data, int size, std::size
 
 }  // namespace
 
-TEST_CASE("digits depend on their seed and their place alone") {
+TEST_CASE("digits: an image depends only on the seed and its index") {
   const auto some = digits::generate(50, 3), more = digits::generate(80, 3), others = digits::generate(50, 4);
   CHECK(some.labels != others.labels);
   CHECK(std::equal(some.labels.begin(), some.labels.end(), more.labels.begin()));
   CHECK(std::equal(some.images.begin(), some.images.end(), more.images.begin()));
 }
 
-TEST_CASE("every digit occurs, and every image shows something") {
+TEST_CASE("digits: every class occurs, and every image has enough dark pixels") {
   const auto data = digits::generate(2000, 1);
   std::vector<int> count(digits::classes);
   for (std::size_t i = 0; i < data.size(); ++i) {
@@ -51,7 +51,7 @@ TEST_CASE("every digit occurs, and every image shows something") {
   CHECK(*std::min_element(count.begin(), count.end()) > 140);
 }
 
-TEST_CASE("what is judged by was not learned from") {
+TEST_CASE("digits: no test image is a training image") {
   const auto data = digits::generate_split(300, 50, 1);
   for (std::size_t i = 0; i < data.test.size(); ++i) {
     const auto* image = data.test.images.data() + i * digits::pixels;
@@ -60,7 +60,7 @@ TEST_CASE("what is judged by was not learned from") {
   }
 }
 
-TEST_CASE("a global batch consists of the same images for every number of ranks") {
+TEST_CASE("digits: a global batch has the same images for every number of ranks") {
   const auto data = digits::generate(130, 1);
   for (const std::size_t k : {std::size_t{0}, std::size_t{1}, std::size_t{4}}) {
     const auto alone = global_batch(data, 1, 24, k);
@@ -70,7 +70,7 @@ TEST_CASE("a global batch consists of the same images for every number of ranks"
   CHECK(global_batch(data, 1, 24, 0) != global_batch(data, 1, 24, 1));
 }
 
-TEST_CASE("an epoch takes no image twice, and seeds give other orders") {
+TEST_CASE("digits: an epoch uses no image twice, and another seed gives another order") {
   const auto data = digits::generate(50, 1);
   const auto sums = [&](std::uint64_t seed) {
     std::vector<float> result;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What the digits example says to bad flags and bad files: a sentence, a status that is not 0, and nothing lost. Usage: $0 DIGITS
+# The digits example's response to wrong flags and files: a sentence, a status that is not 0, and no lost data. Usage: $0 DIGITS
 set -uo pipefail
 digits=$1
 work=$(mktemp -d)
@@ -13,7 +13,7 @@ refused() {
   shift
   timeout 60 "$digits" "$@" > "$work/output" 2>&1 || status=$?
   if [ $status = 0 ] || [ $status -ge 124 ] || ! grep -qF -- "$sentence" "$work/output"; then
-    echo "digits $*: status $status, and it should say: $sentence"
+    echo "digits $*: status $status; expected: $sentence"
     sed 's/^/    /' "$work/output"
     failed=1
   fi
@@ -42,7 +42,7 @@ printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34short' > "$work/train-images-idx3-uby
 printf '\0\0\10\1\0\0\0\2\1\2' > "$work/train-labels-idx1-ubyte"
 refused "$work/train-images-idx3-ubyte is truncated: its header announces 1568 bytes, but 5 follow" --mnist "$work"
 
-# idx MAGIC COUNT DIMENSIONS BYTES: a file of zeros, with the numbers below 256 as they stand in an IDX header.
+# idx MAGIC COUNT DIMENSIONS BYTES: writes a file of zeros with an IDX header; numbers below 256 are octal bytes.
 idx() { printf "\\0\\0\\10\\$1\\0\\0\\0\\$2$3"; head -c "$4" /dev/zero; }
 for part in train t10k; do
   idx 3 170 '\0\0\0\34\0\0\0\34' $((120 * 784)) > "$work/$part-images-idx3-ubyte"
@@ -51,7 +51,7 @@ done
 "$digits" --mnist "$work" --batch 120 --ranks 1,2 --epochs 2 > "$work/output" 2>&1 && grep -qF '120 MNIST digits for training' "$work/output" ||
   { cat "$work/output"; failed=1; }
 
-# A checkpoint that cannot be written is said, at the end; the training is not lost.
+# A checkpoint that cannot be written is an error at the end; the training's result is printed.
 small=(--images 600 --epochs 2 --ranks 2)
 refused "the last checkpoint was not written: kolo: No such file or directory" "${small[@]}" --checkpoint "$work/none/state"
 grep -qF 'Processes' "$work/output" || { echo "the result was lost with the checkpoint"; failed=1; }
@@ -61,7 +61,7 @@ grep -qE 'File too large: [0-9]+ bytes needed|No space left on device: [0-9]+ by
 [ "$(cat "$work/state")" = precious ] || { echo "a failed checkpoint has changed the previous one"; failed=1; }
 [ -z "$(find "$work" -name '*partial*')" ] || { echo "a failed checkpoint has left a temporary file"; failed=1; }
 
-# More ranks than processes can be simulated, on a network that is described.
+# On a network that a file describes, more ranks can be simulated than processes started.
 refused "'513' is not possible; choose a whole number from 1 to 512" --simulate "$work/network" --ranks 513
 if [ -e /usr/include/nlohmann/json.hpp ]; then
   refused "$work/network cannot be read" "${small[@]}" --simulate "$work/network"
@@ -71,17 +71,17 @@ if [ -e /usr/include/nlohmann/json.hpp ]; then
     { cat "$work/output"; failed=1; }
 fi
 
-# Beside what several processes do stands what as many do that do not talk to each other.
+# The table has beside the processes' speed that of as many processes that do not communicate.
 "$digits" --images 2400 --batch 30 --epochs 1 --ranks 1,2 > "$work/output" 2>&1 && grep -qE '^ +1 .* - +-   compute' "$work/output" &&
   grep -qE '^ +2 +[0-9.]+ % +[0-9.]+ +[1-9][0-9]* +[1-9][0-9]* +[1-9][0-9]* %   compute' "$work/output" || { cat "$work/output"; failed=1; }
 
-# Local steps learn beside synchronous ones, in virtual time, too.
+# Local steps train beside synchronous ones, also in virtual time.
 simulated=()
 [ ! -e /usr/include/nlohmann/json.hpp ] || simulated=(--simulate "$work/network")
 "$digits" --images 9600 --epochs 4 --ranks 2,3 --outer 10 --fragments 2 --delay 1 --accuracy-above 85 "${simulated[@]}" > "$work/output" 2>&1 &&
   [ "$(grep -c ' % with local steps, ' "$work/output")" = 2 ] || { cat "$work/output"; failed=1; }
 
-# And what is right works: every algorithm, and a checkpoint that is read back.
+# Right calls succeed: every algorithm, and a checkpoint that is read back.
 for algorithm in auto ring recursive_doubling circulant one_shot two_shot; do
   "$digits" --images 600 --epochs 2 --ranks 1,2,3 --algorithm $algorithm > "$work/output" 2>&1 || { cat "$work/output"; failed=1; }
 done

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The comparison of training curves: rounding passes, anything more does not.
+// The comparison of training curves: rounding errors are within the tolerance, larger differences are not.
 #include "report.hpp"
 
 #include "support/catch.hpp"
@@ -21,14 +21,14 @@ bool same(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-TEST_CASE("a curve is like itself, and like itself up to rounding") {
+TEST_CASE("curves: equal curves, and curves equal up to rounding, are the same") {
   auto rounded = curve();
   CHECK(same(curve(), rounded));
   for (double& loss : rounded) loss *= 1 + 1e-6;
   CHECK(same(curve(), rounded));
 }
 
-TEST_CASE("one early step apart, a late epoch apart, or no number at all is not the same") {
+TEST_CASE("curves: a difference in an early step or a late epoch, or a NaN, is not the same") {
   auto early = curve(), late = curve(), none = curve();
   early[3] += 1e-3;
   CHECK(!same(curve(), early));
@@ -39,7 +39,7 @@ TEST_CASE("one early step apart, a late epoch apart, or no number at all is not 
   CHECK(!same(none, none));
 }
 
-TEST_CASE("a late step alone may be further apart: differences grow while the network learns") {
+TEST_CASE("curves: a single late step may differ more, because differences grow during training") {
   auto late = curve();
   late[350] *= 1.05;
   CHECK(same(curve(), late));

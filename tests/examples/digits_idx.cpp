@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The loader of MNIST files: good ones are read, and everything that can be wrong with one is said in a sentence.
+// The loader of MNIST files: good files are read, and every mistake in one is an error with a sentence.
 #include "idx.hpp"
 
 #include "support/catch.hpp"
@@ -43,7 +43,7 @@ struct mnist {
     return "none";
   }
 
-  /// Does what is wrong with the file, and with which one, stand in the complaint?
+  /// True if the error names the file and what is wrong.
   bool says(const std::string& file, const std::string& what) const {
     const std::string text = complaint();
     INFO(text);
@@ -53,7 +53,7 @@ struct mnist {
 
 }  // namespace
 
-TEST_CASE("four good files are read") {
+TEST_CASE("MNIST: four good files are read") {
   const mnist files;
   const digits::split data = digits::read_mnist(files.path);
   REQUIRE(data.train.size() == 3);
@@ -63,13 +63,13 @@ TEST_CASE("four good files are read") {
   CHECK(data.train.labels == std::vector<std::uint8_t>{0, 1, 2});
 }
 
-TEST_CASE("file names with a dot are known too") {
+TEST_CASE("MNIST: file names with a dot are found too") {
   const mnist files;
   fs::rename(files.path / "t10k-labels-idx1-ubyte", files.path / "t10k-labels.idx1-ubyte");
   CHECK(files.complaint() == "none");
 }
 
-TEST_CASE("what is missing is named") {
+TEST_CASE("MNIST: a missing file is named") {
   const mnist files;
   CHECK_THROWS_WITH(digits::read_mnist(files.path / "none"), (files.path / "none").string() + " is not a directory");
   fs::rename(files.path / "train-labels-idx1-ubyte", files.path / "train-labels-idx1-ubyte.gz");
@@ -78,7 +78,7 @@ TEST_CASE("what is missing is named") {
   CHECK(files.says("train-labels-idx1-ubyte", "does not exist. The MNIST directory must contain"));
 }
 
-TEST_CASE("a file that is cut anywhere is truncated, and one with more behind is too long") {
+TEST_CASE("MNIST: a file that is too short or too long is refused with the sizes") {
   const mnist files;
   const std::string name = "train-images-idx3-ubyte";
   const auto whole = fs::file_size(files.path / name);
@@ -92,7 +92,7 @@ TEST_CASE("a file that is cut anywhere is truncated, and one with more behind is
   }
 }
 
-TEST_CASE("other files are not taken for images or labels") {
+TEST_CASE("MNIST: a file with another magic number is refused") {
   const mnist files;
   files.write("train-images-idx3-ubyte", {0x801, 3}, 3);
   CHECK(files.says("train-images-idx3-ubyte",
@@ -101,7 +101,7 @@ TEST_CASE("other files are not taken for images or labels") {
   CHECK(files.says("train-images-idx3-ubyte", "begins with 0x1f8b0800"));
 }
 
-TEST_CASE("counts, sizes and labels that do not fit are said with the numbers") {
+TEST_CASE("MNIST: wrong counts, sizes and labels are refused with the numbers") {
   const mnist files;
   files.write("t10k-labels-idx1-ubyte", {0x801, 1}, 1);
   CHECK(files.says("t10k-labels-idx1-ubyte", "contains 2 images, but"));
@@ -115,7 +115,7 @@ TEST_CASE("counts, sizes and labels that do not fit are said with the numbers") 
   CHECK(files.says("train-labels-idx1-ubyte", "says that image 2 shows a 11, which is not a digit"));
 }
 
-TEST_CASE("a header that announces more than any memory holds is no reason to ask for that memory") {
+TEST_CASE("MNIST: a header with a huge size allocates nothing") {
   const mnist files;
   files.write("train-images-idx3-ubyte", {0x803, 0xffffffff, 0xffffffff, 0xffffffff}, 10);
   CHECK(files.says("train-images-idx3-ubyte", "is truncated"));

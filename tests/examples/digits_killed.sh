@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# One of four processes is killed in the middle of a training: the others end, without waiting for it, with a message that names it. Usage: $0 DIGITS
+# One of four processes is killed during a training: the others end at once, with an error that names it. Usage: $0 DIGITS
 set -euo pipefail
 digits=$1
 work=$(mktemp -d)
 parent=
 trap '[ -z "$parent" ] || kill -KILL "$parent"; rm -rf "$work"' EXIT
 
-# Long enough to be killed in its middle, and over by itself within a minute should this script be killed.
+# Long enough to be killed before its end, and short enough to end within a minute if this script is killed.
 mkfifo "$work/table"
 "$digits" --ranks 4 --epochs 300 --images 6000 > "$work/table" 2> "$work/messages" &
 parent=$!
 exec 3< "$work/table"
-while read -r step _ <&3; do [ "$step" != 1 ] || break; done  # the line of step 1: all ranks are at work
+while read -r step _ <&3; do [ "$step" != 1 ] || break; done  # step 1 is printed: all ranks have started
 
-read -ra ranks < "/proc/$parent/task/$parent/children" || true  # in the order in which they were started; no end of line
+read -ra ranks < "/proc/$parent/task/$parent/children" || true  # in the order in which they were started; the file has no end of line
 [ ${#ranks[@]} = 4 ] || { echo "there are ${#ranks[@]} ranks instead of 4"; exit 1; }
 kill -KILL "${ranks[2]}"
 started=$SECONDS
-while read -r _ <&3; do :; done  # until the last process that could write has ended
+while read -r _ <&3; do :; done  # until all processes that can write have ended
 status=0
 wait $parent || status=$?
 parent=

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// By leaves, digits and the small GPT learn the same parameters as threads and on simulated ranks; processes are in leaves.sh.
+// With --leaves, digits and the small GPT learn the same parameters on threads and on simulated ranks; leaves.sh tests processes.
 #include "generator.hpp"
 #include "training.hpp"
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-/// f on every rank.
+/// Runs f on every rank.
 template <class F>
 void on_threads(int p, F f) {
   kolo::threads::run(p, f);
@@ -27,7 +27,7 @@ void on_simulated(int p, F f) {
   kolo::virtual_time::run(p, kolo::simulate::network{}, f);
 }
 
-/// learn(comm, outcome) trains; the parameters are those of one thread.
+/// learn(comm, outcome) trains; checks that the parameters are those of one thread.
 template <class Outcome, class Learn>
 void check_one_hash(Learn learn) {
   Outcome first, out;
@@ -42,17 +42,17 @@ void check_one_hash(Learn learn) {
 
 }  // namespace
 
-TEST_CASE("by leaves, digits has one set of bits on any number of threads and of simulated ranks") {
+TEST_CASE("leaves: digits gives the same bits on any number of threads and of simulated ranks") {
   const digits::split data = digits::generate_split(240, 40, 1);
   digits::settings s;
   s.epochs = 1, s.batch = 80, s.leaves = 8, s.is_quiet = true;
   check_one_hash<digits::outcome>([&](auto& comm, digits::outcome& out) {
-    std::vector<double> curve(3);  // one loss a step: 240 / 80
+    std::vector<double> curve(3);  // one loss per step: 240 / 80
     digits::train(comm, kolo::automatic{}, s, data, out, curve);
   });
 }
 
-TEST_CASE("by leaves, the small GPT has one set of bits on any number of threads and of simulated ranks") {
+TEST_CASE("leaves: the small GPT gives the same bits on any number of threads and of simulated ranks") {
   const std::vector<int> text = gpt::numbers_of(std::string(300, 'a') + std::string(300, 'b') + "some words");
   const gpt::settings s{
       .batch = 8, .model = {.places = 8, .width = 8, .heads = 2, .layers = 1}, .sample = 0, .text = {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The network's gradients against differences of its loss, and over ranks against one rank.
+// The network's gradients compared with differences of its loss, and its training over ranks with that of one rank.
 #include "generator.hpp"
 #include "judging.hpp"
 #include "network.hpp"
@@ -19,14 +19,14 @@
 
 namespace {
 
-/// So many pages of this process have come from the kernel.
+/// The number of pages that this process has got from the kernel.
 long page_faults() {
   struct rusage used {};
   ::getrusage(RUSAGE_SELF, &used);
   return used.ru_minflt;
 }
 
-/// While it lives, memory of 32 KiB and more is asked of the kernel when it is allocated, and goes back when it is freed.
+/// While this object exists, malloc takes blocks of 32 KiB and more from the kernel, and returns them when they are freed.
 struct no_memory_is_kept {
 #ifdef M_MMAP_THRESHOLD
   no_memory_is_kept() { ::mallopt(M_MMAP_THRESHOLD, 32 << 10); }
@@ -40,7 +40,7 @@ struct descent {
   }
 };
 
-/// All parameters, after three steps of p ranks.
+/// All parameters after three steps of p ranks.
 std::vector<float> trained(int p, const digits::dataset& data) {
   std::vector<float> result;
   kolo::threads::run(p, [&](auto& comm) {
@@ -60,7 +60,7 @@ std::vector<float> trained(int p, const digits::dataset& data) {
 
 }  // namespace
 
-TEST_CASE("gradients are what differences of the loss say") {
+TEST_CASE("network: gradients are the differences of the loss") {
   const auto data = digits::generate(20, 1);
   const digits::batch b = digits::batches{data, 20, 1}[0];
   for (const std::vector<int>& widths : {std::vector{784, 10}, std::vector{784, 8, 10}, std::vector{784, 8, 6, 10}}) {
@@ -82,7 +82,7 @@ TEST_CASE("gradients are what differences of the loss say") {
   }
 }
 
-TEST_CASE("p ranks with batches of b images train like one rank with batches of p b") {
+TEST_CASE("network: p ranks with batches of b images train like one rank with batches of p b") {
   const auto data = digits::generate(72, 2);
   const auto alone = trained(1, data);
   for (const int p : {2, 3, 4, 8}) {
@@ -95,8 +95,7 @@ TEST_CASE("p ranks with batches of b images train like one rank with batches of 
   }
 }
 
-TEST_CASE(
-    "a step allocates no large memory: batch, temporaries and what Eigen's products need are there since the first") {
+TEST_CASE("network: a step allocates no large memory after the first one") {
   const auto data = digits::generate(960, 2);
   const digits::batches shuffled{data, 120, 5};
   digits::network model{{digits::pixels, 128, digits::classes}, 3};
@@ -107,11 +106,11 @@ TEST_CASE(
   all();
   const long before = page_faults();
   for (int epoch = 0; epoch < 4; ++epoch) all();
-  CHECK(page_faults() - before < 4 * 8 * 4);  // one block of 32 KiB a step: 8 a step
+  CHECK(page_faults() - before < 4 * 8 * 4);  // one block of 32 KiB per step would be 8 pages per step
 }
 
-TEST_CASE("ranks that judge together find what one finds alone, and all of them know it") {
-  const auto data = digits::generate(1030, 4);  // a slice at the end has fewer images
+TEST_CASE("network: the accuracy is the same on any number of ranks, and on all of them") {
+  const auto data = digits::generate(1030, 4);  // the last slice has fewer images
   std::vector<double> found;
   for (const int p : {1, 2, 3, 16}) {
     std::vector<double> of_rank(static_cast<std::size_t>(p));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The training loop on simulated ranks: the bits that threads give, in a virtual time that is always the same.
+// The training loop on simulated ranks: it gives the bits of threads, in a reproducible virtual time.
 #include "generator.hpp"
 #include "report.hpp"
 #include "training.hpp"
@@ -20,7 +20,7 @@
 namespace {
 
 #ifdef KOLO_SANITIZED
-constexpr int most = 16;  // each rank has all parameters, and every access takes many times as long
+constexpr int most = 16;  // each rank has all parameters, and every access is much slower
 #else
 constexpr int most = 64;
 #endif
@@ -42,12 +42,12 @@ digits::settings small(const char* model = "linear") {
 
 struct trained {
   digits::outcome result{};
-  std::vector<double> curve = std::vector<double>(4);  // two steps an epoch
+  std::vector<double> curve = std::vector<double>(4);  // two steps per epoch
   std::string state{};                                 // all parameters
   double seconds = 0;
 };
 
-/// `start` calls its argument on every rank with a communicator, and gives seconds.
+/// `start` calls its argument on every rank with a communicator, and returns seconds.
 template <class Algorithm, class Start>
 trained train(const digits::settings& s, Algorithm algorithm, Start start) {
   trained t;
@@ -64,7 +64,7 @@ trained simulated(int ranks, const kolo::simulate::network& n, Algorithm algorit
 
 }  // namespace
 
-TEST_CASE("simulated ranks learn what as many threads learn, bit for bit") {
+TEST_CASE("simulated: simulated ranks learn the same parameters as threads, bit for bit") {
   const auto s = small("network");
   const auto virtually =
       train(s, kolo::circulant{}, [](auto f) { return kolo::virtual_time::run(most, two_nodes, f).seconds; });
@@ -80,22 +80,22 @@ TEST_CASE("simulated ranks learn what as many threads learn, bit for bit") {
     CHECK(virtually.curve[i] == Approx(really.curve[i]).epsilon(1e-12));
 }
 
-TEST_CASE("the network decides when, and not what") {
+TEST_CASE("simulated: the network changes times, and not parameters") {
   const auto slow = simulated(most, two_nodes), quick = simulated(most, no_time), again = simulated(most, two_nodes);
   CHECK((slow.state == quick.state));
   CHECK(slow.seconds == again.seconds);
   CHECK(slow.result.seconds.total() == again.result.seconds.total());
-  const double images = 4 * (640.0 / most) * 20e-6;  // steps, images a rank, seconds an image
+  const double images = 4 * (640.0 / most) * 20e-6;  // steps, images per rank, seconds per image
   CHECK(quick.seconds == Approx(images).epsilon(1e-9));
   CHECK(quick.result.seconds.compute == Approx(images).epsilon(1e-9));
   CHECK(quick.result.seconds.communication == Approx(0).margin(1e-12));
   CHECK(slow.result.seconds.compute == Approx(images).epsilon(1e-9));
   CHECK(slow.result.seconds.communication >
         4 * 2 * (most - 1.0) / most * 31'400 *
-            two_nodes.seconds_per_byte);  // what comes in through a card, for one rank alone
+            two_nodes.seconds_per_byte);  // the time of the bytes that one rank receives through a card
 }
 
-TEST_CASE("other numbers of simulated ranks learn the same up to rounding") {
+TEST_CASE("simulated: other numbers of ranks learn the same up to rounding") {
   const auto few = simulated(4, two_nodes), many = simulated(most, two_nodes, kolo::ring{});
   CHECK(digits::compare(few.curve, many.curve, 2).within_tolerance());
 }

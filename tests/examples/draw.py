@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What the program examples/draw writes is well-formed XML for every algorithm; examples/draw/four.svg is what it draws today.
+# examples/draw writes well-formed XML for every algorithm; examples/draw/four.svg is up to date.
 """Usage: draw.py PROGRAM REPOSITORY [--update]"""
 import pathlib
 import re
@@ -19,11 +19,11 @@ def run(*words):
 
 
 def look(words, text):
-    """Well-formed; every name is defined once and before it is used; no script, nothing from elsewhere."""
+    """Checks: well-formed XML; every name that is used is defined once; no script, no external reference."""
     tree = xml.fromstring(text)
     names = [e.get("id") for e in tree.iter() if e.get("id")]
     used = {e.get("href")[1:] for e in tree.iter(SVG + "use")}
-    large = "left: who sends" in text  # squares for each round, which define nothing
+    large = "left: who sends" in text  # squares for each round, which define no names
     if len(names) != len(set(names)) or bool(used) == large or not used <= set(names):
         faults.append(f"{words}: names that are missing or not unique")
     if any(e.tag in (SVG + "script", SVG + "image") for e in tree.iter()) or "url(" in text:
@@ -66,7 +66,7 @@ if "--update" in sys.argv:
     picture.write_text(text)
 look(FOUR, text)
 if not picture.exists() or picture.read_text() != text:
-    faults.append(f"examples/draw/four.svg is not what is drawn today; make it anew: draw {' '.join(FOUR)} --out {picture}")
+    faults.append(f"examples/draw/four.svg is out of date; make it anew: draw {' '.join(FOUR)} --out {picture}")
 titles = re.findall(r'class="name"[^>]*>([^<]*)<', text)
 if [title.split(",")[0] for title in titles] != FOUR[0].split(","):
     faults.append(f"four.svg has the titles {titles}")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The backward pass of the small GPT against differences of its loss, in double precision, every single parameter; and attention that goes round a ring.
+// The small GPT's backward pass compared with differences of its loss, in double precision, for every parameter; and ring attention.
 #include "../../examples/gpt/model.hpp"
 #include "../../examples/gpt/ring_attention.hpp"
 
@@ -25,7 +25,7 @@ void stir(gpt::model<double>& m) {
 
 }  // namespace
 
-TEST_CASE("every gradient of the small GPT is the slope of its loss") {
+TEST_CASE("GPT: every gradient is the slope of the loss") {
   gpt::model<double> m{tiny, 1};
   stir(m);
   std::vector<std::size_t> order;
@@ -46,13 +46,13 @@ TEST_CASE("every gradient of the small GPT is the slope of its loss") {
       furthest = std::max(furthest, std::abs((above - below) / (2 * step) - p.gradient[i]));
       largest = std::max(largest, std::abs(p.gradient[i]));
     }
-    INFO(p.name << ": largest slope " << largest << ", furthest off " << furthest);
+    INFO(p.name << ": largest slope " << largest << ", largest difference " << furthest);
     CHECK(furthest < 1e-8);
     CHECK(largest > 1e-4);
   }
 }
 
-TEST_CASE("no token sees those after it") {
+TEST_CASE("GPT: a token's output does not depend on later tokens") {
   gpt::model<double> m{tiny, 1};
   stir(m);
   const auto before = m.logits(std::vector{1, 4, 2, 2}), after = m.logits(std::vector{1, 4, 5, 0}),
@@ -62,13 +62,14 @@ TEST_CASE("no token sees those after it") {
   CHECK((before.rightCols(2) - after.rightCols(2)).norm() > 0.01);
 }
 
-TEST_CASE("attention that goes round a ring is that of whole sequences, and so are its gradients") {
+TEST_CASE("GPT: ring attention gives the outputs and gradients of whole sequences") {
   constexpr Eigen::Index width = 6, heads = 2, length = 12, sequences = 2;
   digits::random_numbers random{5};
-  const auto drawn = [&](Eigen::Index rows) {  // scores far apart, so that the largest one of a query keeps changing
-    return gpt::matrix<double>::NullaryExpr(rows, length * sequences, [&] { return 3 * double(random.normal()); })
-        .eval();
-  };
+  const auto drawn =
+      [&](Eigen::Index rows) {  // scores far apart, so that a query's largest one changes from block to block
+        return gpt::matrix<double>::NullaryExpr(rows, length * sequences, [&] { return 3 * double(random.normal()); })
+            .eval();
+      };
   const gpt::matrix<double> qkv = drawn(3 * width), dy = drawn(width);
   const auto with = [&](auto&& attention, const gpt::matrix<double>& in, const gpt::matrix<double>& d) {
     attention.heads = heads, attention.length = in.cols() / sequences;
@@ -86,7 +87,7 @@ TEST_CASE("attention that goes round a ring is that of whole sequences, and so a
         kolo::threads::communicator& comm;
         auto& call() { return comm; }
       } ranks{comm};
-      const auto mine = [&](const gpt::matrix<double>& m) {  // of each sequence
+      const auto mine = [&](const gpt::matrix<double>& m) {  // this rank's part of each sequence
         gpt::matrix<double> part(m.rows(), m.cols() / p);
         for (Eigen::Index s = 0, n = length / p; s < sequences; ++s)
           part.middleCols(s * n, n) = m.middleCols(s * length + comm.rank() * n, n);

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The small GPT, shared by data, tensor, pipeline and ring, learns what one process learns, and sends what it must. Usage: $0 GPT
+# The small GPT on data, tensor, pipeline and ring ranks learns what one process learns, and sends the expected bytes. Usage: $0 GPT
 set -uo pipefail
 gpt=$1
 failed=0
 small=(--steps 12 --batch 8 --width 16 --places 16)
-x=$((16 * 8 * 16 * 4))  # bytes of what goes from layer to layer
+x=$((16 * 8 * 16 * 4))  # bytes that go from layer to layer
 
-# expect FLAGS ROW...: the program is content, and says these rows: who shares, ranks, calls, bytes; `-` stands for any number.
+# expect FLAGS ROW...: the program succeeds, and prints these rows: dimension, ranks, calls, bytes; `-` is any number.
 expect() {
   local flags row said
   read -ra flags <<< "$1"

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The launcher: what ranks are told, whose status it returns, how signals and ends reach them. Usage: kolo_run.sh KOLO_RUN
+# kolo-run: the ranks' environment, its exit status, and how it forwards signals and ends ranks. Usage: kolo_run.sh KOLO_RUN
 set -euo pipefail
 run=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# expect STATUS COMMAND...: what it writes lies in $work/out.
+# expect STATUS COMMAND...: runs it; its output is in $work/out.
 expect() {
   local wanted=$1 status=0
   shift
   "$@" > "$work/out" 2>&1 || status=$?
   [ $status = "$wanted" ] || { echo "$*: status $status, not $wanted"; cat "$work/out"; exit 1; }
 }
-says() { grep -qxF -- "$1" "$work/out" || { echo "nobody said: $1"; cat "$work/out"; exit 1; }; }
+says() { grep -qxF -- "$1" "$work/out" || { echo "not printed: $1"; cat "$work/out"; exit 1; }; }
 
 expect 0 "$run" -n 3 bash -c 'echo "$KOLO_RANK of $KOLO_SIZE, $KOLO_LOCAL_RANK of $KOLO_LOCAL_SIZE, $1"; printf end >&2' - --flag
 for rank in 0 1 2; do says "[$rank] $rank of 3, $rank of 3, --flag"; says "[$rank] end"; done
 expect 0 "$run" -n 2 --no-prefix bash -c 'echo "$KOLO_JOB"'
-[ "$(sort -u "$work/out" | wc -l)" = 1 ] || { echo "two ranks of a job have two names for it"; exit 1; }
+[ "$(sort -u "$work/out" | wc -l)" = 1 ] || { echo "two ranks have different job names"; exit 1; }
 expect 7 "$run" -n 3 bash -c '[ $KOLO_RANK != 1 ] || exit 7'
 says "kolo-run: rank 1 exited with status 7"
 expect 134 "$run" -n 2 bash -c 'ulimit -c 0; [ $KOLO_RANK != 1 ] || kill -ABRT $$'
@@ -27,11 +27,11 @@ expect 126 "$run" -n 2 "$work"
 expect 64 "$run" -n 2
 expect 64 "$run" --nonsense true
 expect 64 "$run" -np 4 true
-grep -q "write -n in place of -np" "$work/out" || { echo "nobody says how -np is written here"; cat "$work/out"; exit 1; }
+grep -q "write -n in place of -np" "$work/out" || { echo "the hint for -np is not printed"; cat "$work/out"; exit 1; }
 expect 5 timeout 60 "$run" -n 3 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || exit 5; sleep 1000'
 says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
 
-# Whatever it inherits: an ignored SIGCHLD, the names of nodes, a standard output that does not block.
+# Inherited state: an ignored SIGCHLD, node variables, a nonblocking standard output.
 expect 0 timeout 60 python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' "$run" -n 2 true
 expect 0 env KOLO_NODE_RANK=1 KOLO_NODE_COUNT=2 "$run" -n 1 bash -c 'echo "node ${KOLO_NODE_RANK-none} of ${KOLO_NODE_COUNT-none}"'
 says "[0] node none of none"
@@ -43,13 +43,13 @@ job = subprocess.Popen([sys.argv[1], "-n", "1", "seq", "100000"], stdout=there)
 os.close(there)
 lines = sum(1 for _ in os.fdopen(here))
 if (lines, job.wait()) != (100000, 0):
-    sys.exit(f"{lines} of 100000 lines came")
+    sys.exit(f"{lines} of 100000 lines were printed")
 END
-# A line is not kept for ever.
+# A long line is not buffered without limit.
 expect 0 "$run" -n 1 head -c 5000000 /dev/zero
-[ "$(wc -l < "$work/out")" -ge 4 ] || { echo "5 MB without an end were kept until the end"; exit 1; }
+[ "$(wc -l < "$work/out")" -ge 4 ] || { echo "5 MB without an end of line were buffered until the end"; exit 1; }
 
-# A signal reaches all ranks, once all have said that they wait for it. One that comes just before a shell's `read` is seen at the end of that.
+# A signal reaches all ranks, after all have set their traps. One that arrives just before a shell's `read` takes effect at its end.
 mkfifo "$work/ready" "$work/never"
 exec 5<> "$work/ready"
 "$run" -n 2 bash -c "trap 'echo forwarded; exit 3' USR1; exec 3<> '$work/never'; echo > '$work/ready'; until read -t 1 -u 3; do :; done" > "$work/out" 2>&1 & launcher=$!
@@ -60,8 +60,8 @@ status=0
 wait $launcher || status=$?
 [ $status = 3 ] && says "[0] forwarded" && says "[1] forwarded"
 
-# What ranks leave behind ends with the job; and ranks end with a launcher that is killed. Who holds a pipe keeps it open: its end is the proof.
-# A rank opens it before it leaves anything behind: what is left might be ended before it had.
+# Processes that ranks leave behind end with the job, and ranks end with a killed launcher. A process that holds a pipe keeps it open: its end is the proof. A
+# rank opens the pipe before it starts the process, which might be ended before it could.
 mkfifo "$work/held" "$work/held.0" "$work/held.1"
 "$run" -n 2 bash -c "exec 6> '$work/held.'\$KOLO_RANK; sleep 1000 >&6 2>&1 &" & launcher=$!
 timeout 60 cat "$work/held.0" & reader=$!
@@ -73,4 +73,4 @@ exec 4< "$work/held"
 kill -KILL $launcher
 timeout 60 cat <&4
 wait $launcher 2> /dev/null || true
-echo "kolo-run: well"
+echo "kolo-run: passed"

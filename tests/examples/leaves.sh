@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# By leaves, digits and the small GPT learn the same parameters, bit for bit, on any number of processes; digits also on simulated ranks.
+# With --leaves, digits and the small GPT learn the same parameters, bit for bit, on any number of processes; digits also on simulated ranks.
 # Usage: $0 DIGITS GPT
 set -uo pipefail
 digits=$1 gpt=$2
@@ -8,11 +8,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# one_hash WHAT COUNT: what is on standard input has so many lines that say the parameters, and all say the same.
+# one_hash WHAT COUNT: standard input has COUNT lines with a hash of the parameters, all the same.
 one_hash() {
   sed -n 's/^Parameters.*: //p' | tee "$work/hashes" | sort -u > "$work/different"
   if [ "$(wc -l < "$work/hashes")" != "$2" ] || [ "$(wc -l < "$work/different")" != 1 ]; then
-    echo "$1: these should be $2 times the same"
+    echo "$1: these should be $2 equal hashes"
     cat "$work/hashes"
     return 1
   fi

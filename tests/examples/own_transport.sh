@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The digits over the transport of examples/own_transport give the parameters that they give over shared memory.
-# Usage: $0 DIGITS OWN_TRANSPORT [TWO_HOSTS]     a script that runs a program on two hosts; exit status 77: it cannot
+# The digits over the transport of examples/own_transport give the parameters of shared memory.
+# Usage: $0 DIGITS OWN_TRANSPORT [TWO_HOSTS]     TWO_HOSTS: a script that runs a program on two hosts; exit status 77: it cannot
 set -uo pipefail
 digits=$1 over_tcp=$2 two_hosts=${3:-}
 flags=(--images 2400 --epochs 1 --algorithm ring)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The scaling study: the parameters of ResNet-50, the overlap model against numbers computed by hand, and what the clock may not undercut.
+// The scaling study: the parameters of ResNet-50, the overlap model compared with numbers computed by hand, and lower bounds of times.
 #include "overlap.hpp"
 #include "predict.hpp"
 #include "resnet50.hpp"
@@ -45,19 +45,19 @@ std::string said(kind k, int ranks, const network& n, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the parameters of ResNet-50") {
+TEST_CASE("scaling: the parameters of ResNet-50") {
   const auto all = resnet50();
   std::size_t elements = 0;
   double work = 0;
   for (const tensor& t : all) elements += t.elements, work += t.work;
   CHECK(elements == 25'557'032);
-  CHECK(all.size() == 161);  // 53 convolutions with two tensors each behind them, and the last layer's two
+  CHECK(all.size() == 161);  // 53 convolutions, each followed by two tensors, and the last layer's two
   CHECK((all[0].elements == 9408 && all[0].work == 118'013'952));
   CHECK((all[159].elements == 2'048'000 && all[160].elements == 1000));
   check(work, 4'089'184'256);
 }
 
-TEST_CASE("buckets take gradients from the last layer to the first") {
+TEST_CASE("scaling: buckets take gradients from the last layer to the first") {
   const std::vector<tensor> forward{{10, 1}, {5, 0}, {20, 3}};
   const auto two = buckets_of(forward, 20);
   REQUIRE(two.size() == 2);
@@ -69,7 +69,7 @@ TEST_CASE("buckets take gradients from the last layer to the first") {
   CHECK(buckets_of(forward, 1).size() == 3);
 }
 
-TEST_CASE("what the backward pass hides, and what not") {
+TEST_CASE("scaling: exchanges are hidden by the backward pass as far as the overlap says") {
   const std::vector<bucket> two{{1, 0.5}, {1, 1}};
   const auto seconds = [&](double overlap, double exchange) {
     return step_seconds({.forward = 2, .backward = 4, .overlap = overlap}, two,
@@ -86,7 +86,7 @@ TEST_CASE("what the backward pass hides, and what not") {
         6);  // from 2 to 3, and then nothing
 }
 
-TEST_CASE("a network that takes no time scales without loss") {
+TEST_CASE("scaling: a network without cost scales without loss") {
   for (const row& r : predict({}, nothing)) {
     INFO(r.gpus << " GPUs");
     check(r.efficiency, 1);
@@ -95,7 +95,7 @@ TEST_CASE("a network that takes no time scales without loss") {
   }
 }
 
-TEST_CASE("without overlap a step is forward, backward and all exchanges; with it, less") {
+TEST_CASE("scaling: without overlap a step is forward, backward and all exchanges; with overlap, less") {
   const study none{.gpus = {8}, .overlap = 0}, full{.gpus = {8}},
       half{.gpus = {8}, .overlap = 0, .wire_bytes = 2, .algorithm = "ring"};
   double exchanges = 0, rings = 0;
@@ -109,18 +109,18 @@ TEST_CASE("without overlap a step is forward, backward and all exchanges; with i
   CHECK(predict(half, cards)[0].algorithms == std::vector<std::string>{"ring"});
 }
 
-TEST_CASE("the bound, by hand") {
+TEST_CASE("scaling: the lower bound has the values computed by hand") {
   check(bound(kind::allreduce, 4, 1000, flat), 10e-6 + 1.5 * 1000 * 1e-9);
   check(bound(kind::broadcast, 4, 1000, flat), 10e-6 + 1000 * 1e-9);
   check(bound(kind::allgather, 4, 1000, flat), 10e-6 + 750 * 1e-9);
   check(bound(kind::allreduce, 4, 1000, nodes), 3e-6 + 1.5 * 1000 * 1e-10);    // in one node
-  check(bound(kind::allreduce, 8, 1'000'000, nodes), 10e-6 + 1e6 * 1e-9 / 4);  // two nodes, four ways out of each
+  check(bound(kind::allreduce, 8, 1'000'000, nodes), 10e-6 + 1e6 * 1e-9 / 4);  // two nodes, four cards in each
   check(bound(kind::allreduce, 8, 1'000'000, cards), 10e-6 + 1e6 * 1e-9 / 2);
   check(bound(kind::allgather, 8, 1'000'000, cards), 10e-6 + 0.5e6 * 1e-9 / 2);
   CHECK(bound(kind::broadcast, 1, 1000, flat) == 0);
 }
 
-TEST_CASE("nothing undercuts the bound") {
+TEST_CASE("scaling: no algorithm is faster than the lower bound") {
   for (const kind k : {kind::allreduce, kind::broadcast, kind::allgather})
     for (const network* n : {&flat, &nodes, &cards})
       for (const int ranks : {2, 3, 4, 6, 8, 9, 16})
@@ -130,11 +130,10 @@ TEST_CASE("nothing undercuts the bound") {
         }
 }
 
-TEST_CASE("one algorithm is the fastest for small vectors, and another one for large ones") {
+TEST_CASE("scaling: ranges() has one algorithm for small vectors, and another one for large ones") {
   for (const kind k : {kind::allreduce, kind::broadcast, kind::allgather}) {
     const auto all = ranges(k, 16, flat);
-    REQUIRE(all.size() >=
-            (k == kind::allgather ? 1 : 2));  // to send each part to everybody is as good as anything there
+    REQUIRE(all.size() >= (k == kind::allgather ? 1 : 2));  // for allgather one_shot may be the fastest at all sizes
     CHECK((all.front().first.bytes == 4 && all.back().last.bytes == std::size_t{1} << 30));
     for (std::size_t i = 1; i < all.size(); ++i) {
       CHECK(all[i].first.bytes == 2 * all[i - 1].last.bytes);
@@ -151,7 +150,7 @@ TEST_CASE("one algorithm is the fastest for small vectors, and another one for l
   }
 }
 
-TEST_CASE("what is not there is refused") {
+TEST_CASE("scaling: an unknown or unsupported algorithm is refused") {
   CHECK(said(kind::allreduce, 4, flat, "rign") == "there is no allreduce \"rign\" for this network");
   CHECK(said(kind::allreduce, 4, flat, "two_level<ring, ring>") ==
         "there is no allreduce \"two_level<ring, ring>\" for this network");

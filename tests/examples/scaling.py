@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What the program examples/scaling prints and writes: the table, the CSV file, the sizes, the sentences about mistakes, the picture.
+# Checks what examples/scaling prints and writes: the table, the CSV file, the sizes, the error messages, the picture.
 """Usage: scaling.py PROGRAM REPOSITORY"""
 import csv
 import json
@@ -23,7 +23,7 @@ def expect(condition, sentence):
 
 
 def rows_of(text):
-    """Number of GPUs -> the words of its line."""
+    """Maps a number of GPUs to the words of its line."""
     lines = [line.split() for line in text.splitlines()]
     return {int(words[0]): words for words in lines if len(words) >= 8 and words[0].isdigit() and words[1].isdigit()}
 
@@ -48,7 +48,7 @@ with tempfile.TemporaryDirectory() as work:
         rate, step, communication, efficiency = map(float, words[1:5])
         expect(abs(rate - gpus * 256 / step * 1e3) < 1e-3 * rate, f"img/s and time of {gpus} GPUs: {words}")
         expect(abs(efficiency - 100 * rate / (753 * gpus)) < 0.1 and abs(efficiency + communication - 100) < 0.1, f"efficiency of {gpus}: {words}")
-        expect(words[5] == "-", f"a start-up time that nobody knows: {words}")
+        expect(words[5] == "-", f"a start-up time that was not given: {words}")
     expect(float(rows[1][1]) == 753 and float(rows[256][1]) < 256 * 753, "one GPU is the base, and 256 lose something")
 
     with open(work / "a.csv", newline="") as file:
@@ -87,9 +87,9 @@ with tempfile.TemporaryDirectory() as work:
     plot = [sys.executable, root / "examples/scaling/plot.py", work / "a.svg", f"fastest={work / 'a.csv'}"]
     done = subprocess.run(plot, capture_output=True, text=True, timeout=100)
     if "needs matplotlib" in done.stderr:
-        print("no matplotlib: plot.py is not tried")
+        print("no matplotlib: plot.py is not tested")
     else:
         expect(done.returncode == 0 and "<svg" in (work / "a.svg").read_text(), f"plot.py: {done.stderr}")
 
-print("\n".join(faults) or "well")
+print("\n".join(faults) or "passed")
 sys.exit(1 if faults else 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What examples/synthesize reads and writes. Usage: synthesize.sh PROGRAM COMPILER INCLUDE
+# Checks what examples/synthesize reads and writes. Usage: synthesize.sh PROGRAM COMPILER INCLUDE
 set -euo pipefail
 program=$1 compiler=$2 include=$3
 work=$(mktemp -d)
@@ -20,7 +20,7 @@ for file in mine.json again.json mine.hpp plan.json trace.0.et trace.3.et mine.s
 synthesised() { grep "synthesised, proven" said; }
 first=$(synthesised)
 "$program" --graph again.json --kib 64 --read mine.json > said
-[ "$first" = "$(synthesised)" ] || { echo "what was read is another schedule:"; cat said; exit 1; }
+[ "$first" = "$(synthesised)" ] || { echo "the schedule that was read differs:"; cat said; exit 1; }
 "$program" --graph square.json --kib 64 --collective broadcast --root 2 --source from_two.hpp > said
 sed -i 's/synthesized_schedule/from_two/' from_two.hpp
 
@@ -41,9 +41,9 @@ wants "two_level"
 printf '\tGPU0\tGPU1\nGPU0\t X \tNV4\nGPU1\tNV4\t X \n' > topo
 "$program" --nvidia-smi topo --kib 64 > said
 wants "topo, 2 ranks"
-if "$program" --graph nowhere.json > said 2>&1; then echo "a file that is not there was read"; exit 1; fi
+if "$program" --graph nowhere.json > said 2>&1; then echo "a missing file was read"; exit 1; fi
 wants "synthesize: kolo: nowhere.json cannot be read"
 sed 's/"replace"//; s/\[0,/[7,/' mine.json > wrong.json
-if "$program" --graph square.json --read wrong.json > said 2>&1; then echo "a schedule that is wrong was taken"; exit 1; fi
+if "$program" --graph square.json --read wrong.json > said 2>&1; then echo "a wrong schedule was accepted"; exit 1; fi
 wants "wrong.json"
 echo "graphs are read, schedules are written, read, compiled and proven"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What the program examples/synthetic prints: sizes, steps, learning rates, the table of all runs; on two processes, and in virtual time.
+# Checks what examples/synthetic prints: sizes, steps, learning rates, the table of all runs; on two processes, and in virtual time.
 """Usage: synthetic.py PROGRAM REPOSITORY"""
 import pathlib
 import re
@@ -33,7 +33,7 @@ def check_table(text, batch, compute_ms):
     for (ranks, mode), (rate, step, communication, efficiency, start) in rows.items():
         expect(abs(rate - 1e3 * ranks * batch / step) < 2e-3 * rate, f"samples/s and step of {ranks} {mode}")
         expect(abs(efficiency - 100 * base / step) < 0.2, f"the efficiency of {ranks} {mode}")
-        expect(0 <= communication < 100 and step >= compute_ms / 2 and start >= 0, f"a step of {ranks} {mode} without its compute phase")
+        expect(0 <= communication < 100 and step >= compute_ms / 2 and start >= 0, f"the times of a step of {ranks} {mode}")
     return rows
 
 
@@ -49,7 +49,7 @@ expect(status == 0 and "148 gradient tensors, 124439808 elements" in text, f"GPT
 rates = re.findall(r"^ +(\d+) +\S+ +(\d\.\d{5}) ", text, re.M)[:3]
 expect(rates == [("0", "6.40000"), ("1", "6.38721"), ("10", "6.27264")], f"steps and learning rates: {rates}")
 rows = check_table(text, 4, 1)
-expect(rows[4, "on"][1] < rows[4, "off"][1], f"overlap is worth nothing: {rows}")
+expect(rows[4, "on"][1] < rows[4, "off"][1], f"overlap does not help: {rows}")
 tensors = [int(n) for n in re.findall(r"^  \d+: \d+ bytes, (\d+) tensors", text, re.M)]
 expect(len(tensors) > 2 and sum(tensors) == 148, f"the plan of the buckets: {tensors}")
 expect(text == run(*virtual, "--model", "gpt2", "--bucket-bytes", 300000)[1], "virtual time differs from run to run")

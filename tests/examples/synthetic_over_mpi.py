@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# What examples/synthetic prints over MPI: every way of exchanging, with the same bits whenever it exchanges; and numbers that add up.
+# Checks what examples/synthetic prints over MPI: every way to exchange, with equal bits whenever it exchanges; and consistent numbers.
 """Usage: synthetic_over_mpi.py PROGRAM MPIEXEC"""
 import re
 import subprocess
@@ -36,7 +36,7 @@ def check(ranks, cuts, *words):
         if cut != "by hand":
             expect(bits == rows["after", cut][-1], f"{ranks} ranks, {cut}: other bits {when} the backward pass")
         expect({"tensor": 161, "by hand": 161, "one": 1}.get(cut, number) == number, f"{number} buckets, {cut}")
-        expect(abs(rate * median - 1e3 * ranks * 8) <= 6e-4 * rate + 0.06 * median, f"samples/s of {when}, {cut}: {rate}, {median}")  # as printed
+        expect(abs(rate * median - 1e3 * ranks * 8) <= 6e-4 * rate + 0.06 * median, f"samples/s of {when}, {cut}: {rate}, {median}")  # to the printed precision
         expect(0 < computing and 0 <= hidden <= 100 and (hidden == 0 or when != "after"), f"computing or hidden of {when}, {cut}: {computing}, {hidden}")
     return text, rows
 
@@ -53,7 +53,7 @@ check(2, ("planned",), "--transport", "routed", "--compute-exchanges", "0.5")
 
 expect(run(2, "--expect-shorter", "99.9", "--no-hand")[0] != 0, "99.9 % shorter is not possible")
 for words, sentence in ((("--cut", "two"), "two"), (("--when", "before"), "before"), (("--expect-shorter", "5", "--when", "after"), "needs --when"), (("--transport", "carrier"), "carrier")):
-    for _ in range(5):  # MPICH's mpiexec loses now and then what a process says that ends at once
+    for _ in range(5):  # MPICH's mpiexec sometimes drops the output of a process that ends at once
         status, text, said = run(1, *words)
         if said + text:
             break

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The timeline is well-formed, and has every rank's lane with each operation, round and wait, and each message, of the trace that it draws.
+# The timeline is well-formed, and has a lane for each rank with all operations, rounds, waits and messages of the trace.
 """Usage: timeline.py PROGRAM REPOSITORY"""
 
 import json
@@ -36,7 +36,7 @@ def check(trace, picture):
         drawn = titles(lane, "operation")
         demand(all(any(call in t for t in drawn) for call in CALLS), f"rank {rank}: all calls; drawn are {drawn}")
         rounds = titles(lane, "round")
-        for k in range(6):  # of a ring of four
+        for k in range(6):  # the rounds of a ring of four
             demand(any(f"allreduce #2, round {k}," in t for t in rounds), f"rank {rank}: round {k}; drawn are {rounds}")
     arrows = [line for line in root.iter(SVG + "line") if line.get("class") == "message"]
     demand(len(arrows) == sum(e["ph"] == "b" and e["name"].startswith("to ") for e in events), "an arrow for each message")
@@ -46,7 +46,7 @@ def check(trace, picture):
     keys = [box for box in root.iter(SVG + "rect") if box.get("class") == "key"]
     demand(len(keys) == 3 and {"allreduce", "broadcast", "waits for a peer"} <= set(texts), "a legend of the colours")
     for box in root.iter(SVG + "rect"):
-        demand(float(box.get("x", 0)) >= 0 and float(box.get("x", 0)) + float(box.get("width")) <= 1201, "nothing lies outside")
+        demand(float(box.get("x", 0)) >= 0 and float(box.get("x", 0)) + float(box.get("width")) <= 1201, "nothing is outside the picture")
 
 
 def main(program, repository):
@@ -57,8 +57,8 @@ def main(program, repository):
             subprocess.run([program, *flags, str(trace)], check=True, timeout=60)
             subprocess.run([sys.executable, str(draw), str(trace), str(picture)], check=True, timeout=60)
             check(trace, picture)
-        demand(subprocess.run([program, "--no"], capture_output=True).returncode == 2, "a flag that is not known is refused")
-        demand(subprocess.run([program, work], capture_output=True).returncode != 0, "what cannot be written is said")
+        demand(subprocess.run([program, "--no"], capture_output=True).returncode == 2, "an unknown flag was accepted")
+        demand(subprocess.run([program, work], capture_output=True).returncode != 0, "a file that cannot be written is no error")
     print("all is drawn")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# examples/torch: parallel.cpp differs from single.cpp by six lines at most, train/README.md shows just these, and both learn the same.
+# examples/torch: parallel.cpp differs from single.cpp by at most six lines, train/README.md shows exactly these, and both learn the same.
 """Usage: torch.py diff REPOSITORY | torch.py run SINGLE PARALLEL"""
 import difflib
 import os
@@ -8,11 +8,11 @@ import re
 import subprocess
 import sys
 
-LINES, TOLERANCE = 6, 1e-4  # of a loss; another seed, or gradients that are not averaged, move it by a tenth and more
+LINES, TOLERANCE = 6, 1e-4  # of a loss; another seed, or gradients that are not averaged, change it by a tenth and more
 
 
 def changed(root):
-    """The lines that only one of the files has, as `diff` marks them."""
+    """The lines that only one of the files has, with diff's signs."""
     texts = [(root / "examples/torch" / name).read_text().splitlines() for name in ("single.cpp", "parallel.cpp")]
     return [line for line in difflib.unified_diff(*texts, n=0, lineterm="") if re.match(r"[+-](?![+-]{2} )", line)]
 
@@ -30,7 +30,7 @@ def diff(root):
 
 
 def losses(ranks, program, batch):
-    """What the ranks print together: (loss, percent) of each epoch."""
+    """Runs the ranks, and returns (loss, percent) of each epoch."""
     environments = [{**os.environ, "KOLO_JOB": f"torch.{os.getpid()}", "KOLO_RANK": str(r), "KOLO_SIZE": str(ranks)} for r in range(ranks)]
     running = [subprocess.Popen([program, str(batch), "3"], env=e, stdout=subprocess.PIPE, text=True) for e in environments]
     said = "".join(p.communicate(timeout=100)[0] for p in running)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo/adapt/torch.hpp: libtorch's own optimizers on averaged gradients, whatever backward() has met, and what is refused.
+// kolo/adapt/torch.hpp: libtorch's optimizers on averaged gradients, for any parameters that backward() reaches, and refusals.
 #include <kolo/adapt/torch.hpp>
 
 #include <torch/torch.h>
@@ -11,8 +11,7 @@ using namespace testing;
 
 namespace {
 
-/// Two dense layers, one that only some ranks use, an embedding whose gradient is sparse, a tensor without elements, and
-/// a buffer of integers.
+/// Two dense layers, one that only some ranks use, an embedding with a sparse gradient, a tensor without elements, and a buffer of integers.
 struct network : torch::nn::Module {
   torch::nn::Linear first{3, 4}, second{4, 2}, rare{3, 2};
   torch::nn::Embedding table{torch::nn::EmbeddingOptions(5, 3).sparse(true)};
@@ -31,7 +30,7 @@ struct network : torch::nn::Module {
   }
 };
 
-/// A network like another, with its values.
+/// Copies the values of a network to another one.
 void copy(network& to, const network& from) {
   const torch::NoGradGuard no_graph;
   for (const auto& p : from.named_parameters()) to.named_parameters()[p.key()].copy_(p.value());
@@ -48,7 +47,7 @@ torch::Tensor batch(int rank, int step) {
          static_cast<float>(step);
 }
 
-/// Each rank's network against one that sees all ranks' batches; only odd ranks use `rare`. In one step a loss overflows.
+/// Compares each rank's network with one that sees all ranks' batches; only odd ranks use `rare`. In step `skipped` a loss overflows.
 template <class Inner, class Options>
 double trained_apart(Options options, int ranks, int passes, int skipped = -1) {
   network start;
@@ -86,21 +85,21 @@ double trained_apart(Options options, int ranks, int passes, int skipped = -1) {
 }  // namespace
 
 TEST_CASE(
-    "ranks train like one that sees all batches, also where backward() does not meet every parameter, with sparse "
-    "gradients, and where a step is skipped") {
+    "torch: ranks train like one rank with all batches, also with unused parameters, sparse gradients, a skipped "
+    "step") {
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9), 3, 1) < 1e-6);
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1), 2, 2) < 1e-6);
   REQUIRE(trained_apart<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01).eps(0.1), 2, 1) <
-          1e-6);  // a small eps enlarges what rounding leaves of zeros
+          1e-6);  // a small eps amplifies rounding errors of zeros
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9), 3, 1, 1) < 1e-6);
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1), 2, 2, 2) < 1e-6);
 }
 
-TEST_CASE("trained tensors are parameters, by name; gradients have one place, wherever backward() puts them") {
+TEST_CASE("torch: parameters are the trained tensors, by name; their gradients stay in kolo's buffer") {
   network model;
   auto parameters = kolo::torch_parameters(model);
   STATIC_REQUIRE(kolo::Parameters<std::vector<kolo::torch_parameter<float>>>);
-  REQUIRE(parameters.size() == 6);  // eight: one is not trained, one has no elements
+  REQUIRE(parameters.size() == 6);  // of eight: one is not trained, one has no elements
   REQUIRE(parameters[0].name == "first.weight");
   REQUIRE(parameters[0].value.data() == model.first->weight.data_ptr<float>());
   REQUIRE(model.first->weight.grad().data_ptr<float>() == parameters[0].gradient.data());
@@ -117,7 +116,7 @@ TEST_CASE("trained tensors are parameters, by name; gradients have one place, wh
   REQUIRE(kolo::torch_parameters<double>(*wide).size() == 2);
 }
 
-TEST_CASE("a module of doubles is trained by an optimizer of libtorch's, exchanged after backward()") {
+TEST_CASE("torch: a module of doubles is trained by libtorch's optimizer, and exchanged after backward()") {
   tally t;
   torch::nn::Linear start{3, 2};
   start->to(torch::kDouble);
@@ -148,7 +147,7 @@ TEST_CASE("a module of doubles is trained by an optimizer of libtorch's, exchang
   REQUIRE(t.wrong == 0);
 }
 
-TEST_CASE("backward() marks gradients as ready, so the exchange begins there") {
+TEST_CASE("torch: backward() marks gradients as ready") {
   const auto text = said([] {
     kolo::threads::run(2, [](auto& comm) {
       network model;
@@ -161,7 +160,7 @@ TEST_CASE("backward() marks gradients as ready, so the exchange begins there") {
   REQUIRE(contains(text, "between the backward pass and the step"));
 }
 
-TEST_CASE("a rank that runs out of batches joins, also beside steps that do something between exchange and update") {
+TEST_CASE("torch: a rank without batches joins, also beside steps that synchronise before the update") {
   for (const bool does_something : {false, true}) {
     tally t;
     kolo::threads::run(2, [&](auto& comm) {
@@ -186,7 +185,7 @@ TEST_CASE("a rank that runs out of batches joins, also beside steps that do some
   }
 }
 
-TEST_CASE("parameters and buffers of any type become the root's") {
+TEST_CASE("torch: broadcast_parameters sends the root's parameters and buffers of any type") {
   tally t;
   network root;
   root.seen.fill_(7);
@@ -200,7 +199,7 @@ TEST_CASE("parameters and buffers of any type become the root's") {
   REQUIRE(t.wrong == 0);
 }
 
-TEST_CASE("misuse is an error with a sentence, thrown through backward() where it happens there") {
+TEST_CASE("torch: misuse throws an error with a sentence, also through backward()") {
   const auto alone = [&](auto wrong) {
     std::string text;
     kolo::threads::run(1, [&](auto& comm) {
@@ -229,7 +228,7 @@ TEST_CASE("misuse is an error with a sentence, thrown through backward() where i
                    "not a trained parameter of the module when"));
 }
 
-TEST_CASE("what one rank refuses, the other hears at once") {
+TEST_CASE("torch: a refusal on one rank is an error on the other at once") {
   const auto heard = [](auto wrong_from_the_start, auto wrong) {
     std::string all_say[2];
     kolo::threads::run(2, [&](auto& comm) {

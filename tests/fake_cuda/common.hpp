@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What processes have in common, each with a double of the CUDA runtime: memory of devices in one file, and events that several of them have.
+// State shared by processes that each have a fake CUDA runtime: device memory in one file, and interprocess events.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@
 
 namespace cuda_double {
 
-/// An event that several processes have: each recording has a number.
+/// An interprocess event; each recording has a number.
 struct shared_point {
   static constexpr std::size_t kept = 64;
   std::atomic<std::uint64_t> recorded{0}, wanted{0};
   std::atomic<std::uint64_t> passed[kept]{};  ///< by number
-  std::atomic<bool> is_destroyed{false};      ///< by who made it
+  std::atomic<bool> is_destroyed{false};      ///< by the process that made it
 
   bool has_passed(std::uint64_t n) const { return passed[n % kept].load() == n; }
 };
@@ -31,7 +31,7 @@ struct shared_allocation {
   std::atomic<bool> is_freed{false};
 };
 
-/// Made before the processes are. Memory of devices is never at the same place of the file twice, however often it has the same address.
+/// Made before the processes. Each allocation has its own place in the file, also if it reuses an address.
 class common_ground {
  public:
   static constexpr std::size_t most_events = 1 << 13, most_allocations = 1 << 20;
@@ -55,7 +55,7 @@ class common_ground {
   shared_point& event(std::uint32_t n) { return table_->events[n]; }
   shared_allocation& allocation(std::uint32_t n) { return table_->allocations[n]; }
 
-  /// Somebody waits for what another process has on a stream: that may be this one.
+  /// A rank waits for an event that another process, or this one, has recorded on a stream.
   void want(shared_point& e, std::uint64_t n) {
     if (e.wanted.exchange(n) == n) return;
     ring();
@@ -76,7 +76,7 @@ class common_ground {
     shared_point events[most_events];
     shared_allocation allocations[most_allocations];
   };
-  static table* map(std::size_t bytes) {  // zeroed memory is a table in which nothing has happened
+  static table* map(std::size_t bytes) {  // the table starts zeroed
     void* const p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? std::abort(), nullptr : static_cast<table*>(p);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The machine that the double of the CUDA runtime runs on: streams, events, and memory of devices.
+// The state of the fake CUDA runtime: streams, events, and device memory.
 #pragma once
 
 #include "fake_cuda/common.hpp"
@@ -23,14 +23,14 @@
 
 #include <sys/mman.h>
 
-// Whatever can happen later, happens as late as it may: an operation on a stream runs when a call waits for it, or one at a time when a call asks whether it
-// has run. So a synchronisation that is missing is seen as bytes that are not there yet. Memory of a device is open only while such operations run.
+// Operations run as late as CUDA allows: an operation on a stream runs when a call waits for it, or one at a time when a call queries it. So a missing
+// synchronisation shows as bytes that are not there yet. Device memory is accessible only while such operations run.
 namespace cuda_double {
 
-/// Thrown by an operation whose other side is not there yet.
+/// Thrown by an operation that must wait for another stream or process.
 struct not_yet {};
 
-/// What a stream captures: each node puts itself on a stream when the graph is launched.
+/// What a stream captures: each node enqueues itself on a stream when the graph is launched.
 struct graph_state {
   std::vector<std::function<void(cudaStream_t)>> nodes;
   bool is_valid = true;
@@ -38,16 +38,16 @@ struct graph_state {
 struct stream_state {
   std::deque<std::function<void()>> work;
   std::uint64_t put = 0, done = 0;  ///< operations
-  bool is_stuck = false;            ///< nobody who only asks gets it to go on
+  bool is_stuck = false;            ///< a query does not advance it
   int device = 0;
-  std::shared_ptr<graph_state> capture;  ///< null: what is put there runs
+  std::shared_ptr<graph_state> capture;  ///< null: enqueued operations run
 };
 struct event_state {
   std::shared_ptr<stream_state> stream{};  ///< null: never recorded
-  std::uint64_t after = 0;                 ///< so many operations of it
+  std::uint64_t after = 0;                 ///< it has passed when the stream has done this many operations
   int device = 0;
-  shared_point* shared = nullptr;  ///< other processes may have it as well
-  std::uint64_t number = 0;        ///< of this process's recording, among all of them
+  shared_point* shared = nullptr;  ///< set if it is interprocess
+  std::uint64_t number = 0;        ///< the number of this process's last recording
   bool is_imported = false;
 };
 struct allocation {
@@ -55,37 +55,37 @@ struct allocation {
   int device;
   cudaMemoryType type;
   std::uint64_t at = 0;      ///< in the file that processes share
-  std::uint32_t number = 0;  ///< among all allocations that ever were
+  std::uint32_t number = 0;  ///< unique among all allocations ever made
   bool is_of_a_pool = false;
 };
-/// Another process's memory, here.
+/// Memory of another process, mapped here.
 struct window {
   std::size_t bytes;
   std::uint32_t number;
   int openings;
 };
 
-/// All there is, behind one lock.
+/// The whole state, behind one lock.
 struct machine {
   static constexpr std::size_t arena_bytes = std::size_t{1} << 28;
   std::recursive_mutex lock;
   int devices = 1;
-  bool devices_are_apart = false;         ///< none can touch another's memory
-  std::set<std::pair<int, int>> reached;  ///< the memory of the second from the first
-  bool takes_all_memory = false;  ///< memory of the host counts as a device's: for tests that were written for the host
+  bool devices_are_apart = false;         ///< no device can access another's memory
+  std::set<std::pair<int, int>> reached;  ///< (a, b): a has access to b's memory
+  bool takes_all_memory = false;          ///< host memory counts as device memory, for the host's tests
   std::map<const std::byte*, allocation> memory;
   std::map<cudaStream_t, std::shared_ptr<stream_state>> streams;
   std::map<cudaEvent_t, event_state> events;
   std::byte* arena = nullptr;
   std::size_t used = 0, launches = 0, copies = 0, waits = 0, pinned_blocks = 0, frees = 0;
-  std::atomic<int> questions = 0;       ///< about devices, and whether they reach each other
-  std::size_t spinning = 0, moved = 0;  ///< kernels that wait for others, and how far they have come
+  std::atomic<int> questions = 0;       ///< queries of devices and of peer access
+  std::size_t spinning = 0, moved = 0;  ///< kernels that wait for others, and the phases they have run
   std::uintptr_t names = 1;
   int open = 0;
-  common_ground* common = nullptr;  ///< null: there are no other processes
+  common_ground* common = nullptr;  ///< null: one process
   std::map<std::byte*, window> windows;
-  std::function<void()> before_opening;           ///< of another process's memory: what happens meanwhile
-  std::map<shared_point*, event_state> recorded;  ///< the last time, by this process
+  std::function<void()> before_opening;           ///< called before memory of another process is opened
+  std::map<shared_point*, event_state> recorded;  ///< the last recording by this process
 
   machine() {
     arena = static_cast<std::byte*>(
@@ -93,7 +93,7 @@ struct machine {
     streams[nullptr] = std::make_shared<stream_state>();
   }
   machine(const machine&) = delete;
-  ~machine() {  // pinned memory that nobody has given back ends with the process
+  ~machine() {  // frees pinned memory that the program has leaked
     for (const auto& [at, a] : memory)
       if (a.type == cudaMemoryTypeHost) std::free(const_cast<std::byte*>(at));
   }
@@ -101,7 +101,7 @@ struct machine {
     ::mprotect(arena, (used + 4095) / 4096 * 4096, how);
     for (const auto& [at, w] : windows) ::mprotect(at, w.bytes, how);
   }
-  /// The memory may be touched, as long as this lives.
+  /// Device memory is accessible while this object exists.
   struct opened {
     explicit opened(machine& m) : of{m} {
       if (of.open++ == 0) of.protect(PROT_READ | PROT_WRITE);
@@ -124,7 +124,7 @@ struct machine {
       std::abort();
     return a;
   }
-  /// What others have open stays until they close it.
+  /// Memory that another process has open stays until it closes it.
   void give_up(const allocation& a) const {
     if (!common || a.type != cudaMemoryTypeDevice) return;
     auto& known = common->allocation(a.number);
@@ -138,7 +138,7 @@ struct machine {
     e.after = e.stream->put;
     recorded[e.shared] = e;
   }
-  /// What another process has recorded is reached when that process has; it is asked to go on.
+  /// A recording of another process passes when that process runs it; want() requests that.
   void wait_for_any(cudaStream_t name, const event_state& e) {
     put(name, [this, shared = e.shared, n = e.shared->recorded.load()] {
       if (n == 0 || shared->has_passed(n)) return;
@@ -166,7 +166,7 @@ struct machine {
     const opened all{*this};
     while (s.done < after && !s.work.empty()) step(s);
   }
-  /// False: it cannot go on before somebody else comes.
+  /// False if another stream or process must run first.
   bool reaches(stream_state& s, std::uint64_t after) {
     try {
       run_to(s, after);
@@ -200,9 +200,9 @@ struct machine {
 inline machine the;
 inline thread_local int device_of_thread = 0;
 inline thread_local cudaError_t last_error = cudaSuccess;
-/// What a call returns that fails; until somebody asks, the runtime keeps it as well.
+/// The result of a failing call; cudaGetLastError returns it as well until it is read.
 inline cudaError_t failing(cudaError_t e) { return last_error = e; }
-/// Which call of this thread fails: the one of this name that comes after so many more.
+/// Fails a call of this thread: the one of `name` after `after` others of that name.
 struct failing_call {
   std::string name{};
   int after = 0;
@@ -212,9 +212,9 @@ inline bool is_to_fail(const char* name) {
   if (fails.name != name || fails.after-- > 0) return false;
   return fails = {}, true;
 }
-inline thread_local std::shared_ptr<graph_state> captured;  ///< by this thread, now; see graphs.hpp
+inline thread_local std::shared_ptr<graph_state> captured;  ///< the capture of this thread; see nccl_graphs.hpp
 
-/// What must not be called by a thread that captures; the capture is lost then.
+/// True if the thread captures; the capture is invalid then.
 inline bool is_forbidden() {
   if (captured) captured->is_valid = false;
   return captured != nullptr;
@@ -227,7 +227,7 @@ inline bool run_everything() {
   return the.run_all();
 }
 
-/// While one lives, this thread sees the memory of devices, as a wire does that reaches them.
+/// While this object exists, the thread can access device memory, as a CUDA-aware transport does.
 struct eyes {
   guard held{the.lock};
   machine::opened memory{the};

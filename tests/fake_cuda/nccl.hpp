@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A double of NCCL on the double of the CUDA runtime: ranks are threads, calls are recorded, and data moves when a stream comes to them.
+// A fake NCCL on the fake CUDA runtime: ranks are threads, calls are recorded, and data moves when the streams reach them.
 #pragma once
 
 #include "fake_cuda/nccl_groups.hpp"
 
 #include <thread>
 
-// It defines the functions that nccl.h declares, so one that has another signature does not compile. One file of a program includes it.
+// Defines the functions that nccl.h declares, so a changed signature does not compile. Include it in one file of a program.
 //
-// What it stands for, as late as NCCL may be: a call that is not blocking is in progress until all ranks that it needs have made theirs, and only
-// then it is on the streams; there it happens when both sides' streams have come to it, and data moves in that moment. What a group holds must
-// be answered by the groups of others as a whole. What a stream captures is asked of nobody: each launch of the graph makes the calls anew, on the stream at
-// once, where they wait for the launches of the others. Launched calls that meet others end the program; a communicator that ends before the
-// graphs that refer to it (NCCL would wait for ever), is `misuse`. What it does not: how long things take, and what NCCL does with calls that do not match.
+// It completes calls as late as NCCL may: a nonblocking call is in progress until all ranks that it needs have called, and only then it is enqueued; it runs
+// when the streams of both sides have reached it, and moves the data at that moment. The calls of a group complete together with the groups that they match. A
+// captured call is matched with no other rank's call: each launch of the graph makes the calls anew, enqueued at once, where they wait for the launches of the
+// others. A launched call that matches one that was not captured ends the program; a communicator that ends before the graphs that refer to it (NCCL would
+// hang) is `misuse`. Not modelled: times, and NCCL's behaviour for calls that do not match.
 
 namespace nccl_double {
 
@@ -20,7 +20,7 @@ inline ncclResult_t state_of(const ncclComm* c) {
   return c->fault != ncclSuccess ? c->fault : is_in_progress(*c) ? ncclInProgress : ncclSuccess;
 }
 
-/// What a call returns that asked for something: a blocking one when it is there.
+/// The result of a call: a blocking one waits until it is complete.
 inline ncclResult_t end_of(ncclComm* c) {
   for (;;) {
     {
@@ -114,7 +114,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   }
   return end_of(*comm);
 }
-/// Not blocking, it says success at once, as NCCL's does, and writes to `part` from a thread of its own when that has come to be: here, when NCCL is asked.
+/// If nonblocking, returns success at once and writes `part` later: as NCCL does from a thread of its own, here when NCCL is queried.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t*) {
   using namespace nccl_double;
   {
@@ -135,7 +135,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
   *part = comm->made;
   return r;
 }
-/// Until all have come to it.
+/// Completes when all ranks have called it.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   {
     const cuda_double::guard held{cuda_double::the.lock};
@@ -157,7 +157,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const cuda_double::guard held{cuda_double::the.lock};
   nccl_double::say("ncclCommAbort");
   comm->is_aborted = true;
-  if (comm->made_to) *std::exchange(comm->made_to, nullptr) = comm->made;  // its thread ends first
+  if (comm->made_to) *std::exchange(comm->made_to, nullptr) = comm->made;  // NCCL's thread writes it first
   nccl_double::end(comm);
   ++nccl_double::aborted;
   return ncclSuccess;

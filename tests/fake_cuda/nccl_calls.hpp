@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the double of NCCL knows: communicators, the operations that they were asked for, and how those move data.
+// The state of the fake NCCL: communicators, their operations, and how those move data.
 #pragma once
 
 #include "fake_cuda/nccl_graphs.hpp"
@@ -32,29 +32,29 @@ struct op {
   ncclComm* comm;
   cudaStream_t stream;
   group* of = nullptr;
-  std::vector<op*> others{};  ///< by rank for collectives, else the other side; empty: not there yet
+  std::vector<op*> others{};  ///< by rank for collectives, else the other side; empty: not matched yet
   bool is_done = false;
 };
-/// What was said between ncclGroupStart and ncclGroupEnd.
+/// The calls between ncclGroupStart and ncclGroupEnd.
 struct group {
   std::vector<std::unique_ptr<op>> ops;
   ncclComm* comm = nullptr;
   std::shared_ptr<cuda_double::stream_state> stream;
-  std::uint64_t before = 0;  ///< operations that are on its stream before it
+  std::uint64_t before = 0;  ///< operations on its stream before it
   bool is_launched = false;  ///< by a graph
 };
-/// Ranks that were made communicators together.
+/// The ranks of one ncclCommInitRank or ncclCommSplit.
 struct clique {
   int size = 0;
-  std::vector<ncclComm*> members;                                  ///< null: has not come yet
-  std::map<std::pair<int, int>, std::deque<op*>> sends, receives;  ///< not answered; from, to
+  std::vector<ncclComm*> members;                                  ///< null: has not called yet
+  std::map<std::pair<int, int>, std::deque<op*>> sends, receives;  ///< not matched; from, to
   std::vector<std::vector<op*>> collectives;                       ///< by number, then by rank
   struct asked {
     int color, key;
     ncclComm* part;
   };
   std::vector<std::map<int, asked>> splits;  ///< by number, then by rank
-  std::vector<std::shared_ptr<group>> kept;  ///< others refer to them
+  std::vector<std::shared_ptr<group>> kept;  ///< other groups refer to them
 };
 
 }  // namespace nccl_double
@@ -63,29 +63,29 @@ struct ncclComm {
   std::shared_ptr<nccl_double::clique> ranks;
   int rank = 0, device = 0;
   bool is_blocking = true, is_aborted = false, is_finalized = false;
-  ncclResult_t fault = ncclSuccess;  ///< what goes wrong by itself
+  ncclResult_t fault = ncclSuccess;  ///< the asynchronous error
   std::size_t collectives = 0, splits = 0;
   bool is_splitting = false;
-  ncclComm *made = nullptr, **made_to = nullptr;  ///< a part that comes to be, and where its handle is written then
-  int asked = 0, fault_after = 0;                 ///< so many times how it is; 0, or when the fault is there
-  std::shared_ptr<int> graphs = std::make_shared<int>();     ///< shared by those that refer to it
-  std::vector<std::shared_ptr<nccl_double::group>> waiting;  ///< not on a stream yet
+  ncclComm *made = nullptr, **made_to = nullptr;  ///< a split in progress, and where its handle is written
+  int asked = 0, fault_after = 0;                 ///< queries of its state; the query that sets the fault, 0: none
+  std::shared_ptr<int> graphs = std::make_shared<int>();     ///< shared by the graphs that refer to it
+  std::vector<std::shared_ptr<nccl_double::group>> waiting;  ///< not enqueued yet
 };
 
 namespace nccl_double {
 
 inline std::map<std::uint64_t, std::shared_ptr<clique>> cliques;
-inline std::vector<std::unique_ptr<ncclComm>> all;  ///< also those that are gone
+inline std::vector<std::unique_ptr<ncclComm>> all;  ///< also destroyed ones
 inline std::uint64_t ids = 0;
 inline int alive = 0, destroyed = 0, aborted = 0;
 inline thread_local int depth = 0;
 inline thread_local std::shared_ptr<group> opened;
 inline thread_local std::vector<std::string> calls;  ///< of this thread
 inline thread_local std::string fails;               ///< the call that fails next
-inline thread_local bool stays_away = false;         ///< this thread's next communicator never comes to be
+inline thread_local bool stays_away = false;         ///< this thread's next communicator is never complete
 inline std::string misuse;
 
-/// When nobody is left.
+/// When no thread uses it.
 inline void reset() {
   cliques.clear();
   all.clear();
@@ -101,7 +101,7 @@ inline bool say(const char* call) {
 }
 
 inline bool is_in_progress(const ncclComm& c) {
-  if (c.is_splitting || !c.waiting.empty()) return true;  // a part that has not come to be has no ranks
+  if (c.is_splitting || !c.waiting.empty()) return true;  // a split that is not complete has no ranks yet
   const auto& m = c.ranks->members;
   return std::any_of(m.begin(), m.end(), [&](const ncclComm* o) { return !o || (c.is_finalized && !o->is_finalized); });
 }
@@ -157,7 +157,7 @@ inline void combine(const op& mine, std::size_t first, std::size_t count, void* 
   }
 }
 
-/// All sides of an operation at once, so that nobody writes what another has still to read: results first, then their places.
+/// Runs all sides of an operation at once: first all results, then the writes, so that no side overwrites another's input.
 inline void happen(const std::vector<op*>& sides) {
   std::vector<std::vector<char>> results;
   for (op* o : sides) {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A double of CUDA's graphs: what is put on a stream that captures is kept, and happens when the graph is launched, as late as a stream may be.
+// Fake CUDA graphs: operations on a capturing stream are recorded, and run when the graph is launched, as late as a stream may.
 #pragma once
 
 #include "fake_cuda/runtime.hpp"
 
-// It stands for graphs that one stream captures in thread-local mode; calls that such a thread must not make are refused, and spoil the capture. What it
-// does not: events and other streams in a capture, which are refused as well.
+// Supports graphs that one stream captures in thread-local mode. Calls that a capturing thread must not make fail and invalidate the capture. Events and other
+// streams in a capture fail as well.
 namespace cuda_double {
 
-/// All graphs and what was made of them; a handle is the object's address.
+/// All graphs and their executables; a handle is the object's address.
 inline std::map<const void*, std::shared_ptr<graph_state>> graphs;
-inline thread_local bool cannot_capture = false;  ///< this thread's next capture begins in vain
-inline thread_local bool loses_capture = false;   ///< this thread's next capture is spoilt by somebody else
+inline thread_local bool cannot_capture = false;  ///< this thread's next capture fails to begin
+inline thread_local bool loses_capture = false;   ///< this thread's next capture is invalid at its end
 inline thread_local int launched = 0;             ///< graphs, by this thread
 
 inline void* keep(std::shared_ptr<graph_state> g) {
@@ -56,7 +56,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* made, cudaGraph_t gra
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return cuda_double::drop(graph); }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return cuda_double::drop(graph); }
 
-/// Its nodes lie on a stream of their own, which begins when `s` has come so far, and `s` goes on when it has ended.
+/// The nodes run on a stream of their own, which begins when `s` has reached the launch; `s` goes on when it has ended.
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s) {
   using namespace cuda_double;
   const guard held{the.lock};

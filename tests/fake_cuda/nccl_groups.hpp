@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// When the double of NCCL puts on a stream what a group holds, and when that happens there.
+// When the fake NCCL enqueues the calls of a group, and when they run.
 #pragma once
 
 #include "fake_cuda/nccl_calls.hpp"
@@ -13,7 +13,7 @@ inline std::vector<op*> sides_of(op& o) {
   return o.others;
 }
 
-/// The stream has come to the group: the others' come there too, and then it happens.
+/// The stream has reached the group: the peers' streams are run up to it, and then the operations.
 inline void run(group& g) {
   if (g.comm->is_aborted) return;
   for (auto& o : g.ops) {
@@ -27,7 +27,7 @@ inline void run(group& g) {
   }
 }
 
-/// All groups that hang together with one, or none where one of them still misses an answer.
+/// Collects all groups that are connected with one by matching calls; false if one of them has an unmatched call.
 inline bool collect(group* g, std::vector<group*>& found) {
   if (std::find(found.begin(), found.end(), g) != found.end()) return true;
   found.push_back(g);
@@ -54,7 +54,7 @@ inline void put_when_answered(group* g) {
   }
 }
 
-/// They were made in the same way, or else nothing can go on.
+/// Both were captured, or neither; otherwise they would deadlock.
 inline void meet(const op& a, const op& b) {
   if (a.of->is_launched == b.of->is_launched) return;
   std::fputs("a call that was captured meets one that was not\n", stderr);
@@ -83,7 +83,7 @@ inline void answer(op* o) {
   theirs.pop_front();
 }
 
-/// A graph is launched that has captured the group.
+/// Launches a captured group.
 inline void launch(const group& captured, cudaStream_t stream) {
   const auto g = std::make_shared<group>();
   g->comm = captured.comm;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The double of the CUDA runtime between processes: handles of memory and events, and a life for what is on streams while a process does something else.
+// The fake CUDA runtime between processes: handles of memory and events, and a thread that runs streams while the process is busy.
 #pragma once
 
 #include "fake_cuda/runtime.hpp"
@@ -8,11 +8,12 @@
 
 #include <sched.h>
 
-// Each process has its own streams, and runs them as late as it may: when one of its calls waits, or when another process waits for what they lead to.
-// An allocation that is opened has another address there; freed memory stays with those who have it open; an address that is allocated again is other memory.
+// Each process has its own streams, and runs them as late as CUDA allows: when one of its calls waits, or when another process waits for their results. An
+// opened allocation has another address than at its owner; freed memory stays accessible to the processes that have it open; an address that is allocated again
+// is other memory.
 namespace cuda_double {
 
-/// What a process is while one lives, in a child of the one that made the common ground.
+/// Connects a child process with the common state, and runs its streams when another process waits for them.
 class life {
  public:
   explicit life(common_ground& ground) {

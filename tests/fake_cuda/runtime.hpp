@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A double of the CUDA runtime on the host: streams that do nothing until somebody waits, and device memory that the host cannot touch.
+// A fake CUDA runtime on the host: streams run only when a call waits, and the host cannot access device memory.
 #pragma once
 
 #include "fake_cuda/machine.hpp"
 
 #include <stdexcept>
 
-// It defines the functions that cuda_runtime_api.h declares, so one that has another signature does not compile. One file of a program includes it.
+// Defines the functions that cuda_runtime_api.h declares, so a changed signature does not compile. Include it in one file of a program.
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
-/// What launch.cuh does with a kernel; backwards, because the order of threads is nobody's.
+/// Replaces launch.cuh's kernel launch; runs the threads backwards, because their order is unspecified.
 template <class Work>
 void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   const cuda_double::guard held{cuda_double::the.lock};
@@ -26,7 +26,7 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   ++cuda_double::the.questions;
-  if (cuda_double::the.devices == 0) return cuda_double::failing(cudaErrorInsufficientDriver);  // nothing is written
+  if (cuda_double::the.devices == 0) return cuda_double::failing(cudaErrorInsufficientDriver);  // *count is not written
   *count = cuda_double::the.devices;
   return cudaSuccess;
 }
@@ -69,7 +69,7 @@ cudaError_t cudaMalloc(void** p, std::size_t bytes) {
 cudaError_t cudaFree(void* p) {
   using namespace cuda_double;
   if (!p) return cudaSuccess;
-  while (the.common && !run_everything()) std::this_thread::yield();  // other processes must go on for that
+  while (the.common && !run_everything()) std::this_thread::yield();  // needs other processes to go on
   const guard held{the.lock};
   if (is_forbidden()) return failing(cudaErrorStreamCaptureUnsupported);
   ++the.frees;
@@ -192,7 +192,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   if (is_to_fail("cudaEventRecord")) return failing(cudaErrorUnknown);
   const auto& stream = the.streams.at(s);
   if (stream->capture)
-    return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // could be captured, and is not by us
+    return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // CUDA could capture it, but kolo does not
   auto& point = the.events.at(e);
   if (point.device != (s ? stream->device : device_of_thread)) return failing(cudaErrorInvalidResourceHandle);
   point.stream = stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A double of kernels whose blocks run at once and wait for each other: on one thread, in an order that shows what they do not wait for.
+// Fake kernels whose blocks run at once and wait for each other: on one thread, in an order that exposes missing waits.
 #pragma once
 
 #include "fake_cuda/runtime.hpp"
@@ -12,10 +12,10 @@
 
 namespace cuda_double {
 
-inline int blocks_at_once = 16;  ///< on a device
+inline int blocks_at_once = 16;  ///< per device
 inline std::size_t launched_together = 0;
 
-/// A block as far as it has come.
+/// The progress of a block.
 struct walker {
   int place = 0, block = 0;
   std::uint32_t phases = 0;
@@ -26,8 +26,8 @@ struct flags_on_host {
   static std::uint64_t value(std::uint64_t* flag) { return std::atomic_ref{*flag}.load(); }
 };
 
-/// A kernel that has begun. In every second one, all others go on as far as they may whenever a flag is raised: so one that is raised too early is seen as data
-/// that are not there yet. In the others, a block goes on as far as it may: so what it does not wait for is seen as data that have been overwritten.
+/// A running kernel. In every second one, all other blocks run as far as they can whenever a flag is raised: a flag that is raised too early shows as data that
+/// are not there yet. In the others, a block runs as far as it can: a missing wait shows as data that were overwritten.
 template <class Program>
 class together {
  public:
@@ -40,7 +40,7 @@ class together {
   together(const together&) = delete;
   ~together() { --the.spinning; }
 
-  /// False: what is missing is another device's.
+  /// False if it must wait for another device.
   bool go_on() {
     all_go_on();
     bool have_ended = true;

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Does each header stand alone, in both modes and also when it is included twice, without a warning? With few runs of the compiler.
+# Checks that each header compiles alone and without a warning, in both modes and also when it is included twice, with few runs of the compiler.
 """Usage: alone.py COMPILER INCLUDE --mode MODE [--except REGEX]   all headers, in few runs of the compiler
        alone.py COMPILER INCLUDE HEADER                          one header by itself, in both modes
 
-MODE is header_only or compiled. REGEX: headers that are left out.
+MODE is header_only or compiled. REGEX: headers that are skipped.
 
-A header that is compiled by itself shows that it includes what it needs. The same is shown where all that was parsed before it is what it
-includes anyway: after a, b is parsed as if alone when b includes a, itself or through others. So one file includes the headers of a chain,
-a, b, c, each of which includes the one before; and a header that many include is precompiled, for the chains of those.
-Not so where headers include each other in a circle: each of them comes first in a file.
-An #include under an #if is one that a header may not have.
+A header that compiles by itself includes what it needs. This is also shown if everything that was parsed before it is what it includes
+anyway: after a, b is parsed as if alone when b includes a, directly or indirectly. So one file includes the headers of a chain a, b, c,
+each of which includes the previous one; and a header that many include is precompiled, for their chains.
+Headers that include each other in a cycle come first in a file each.
+An #include under an #if counts as possibly absent.
 
-In compiled mode those are tried that are other than header-only: where KOLO_COMPILED, or what config.hpp makes of it, occurs in what is parsed.
+In compiled mode only headers are checked that differ from header-only mode: KOLO_COMPILED, or a macro that config.hpp makes of it, occurs in
+what is parsed.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from pathlib import Path
 
 flags = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 modes = {"header_only": "-UKOLO_COMPILED", "compiled": "-DKOLO_COMPILED"}
-makes_the_library = "kolo/impl/src.hpp"  # it is for compiled mode
+makes_the_library = "kolo/impl/src.hpp"  # it is for compiled mode only
 
 
 class Headers:
@@ -46,7 +47,7 @@ class Headers:
 
     @functools.lru_cache(None)
     def all_in(self, header):
-        """What it includes in any case."""
+        """The headers that it includes unconditionally."""
         return self.reached(header, self.includes)
 
     @functools.lru_cache(None)
@@ -55,7 +56,7 @@ class Headers:
 
     @functools.lru_cache(None)
     def size(self, header):
-        """Of all that is parsed for it, about: one of the standard headers is as long as twenty of ours."""
+        """The approximate size of all that is parsed for it: a standard header is as long as twenty of kolo's."""
         parsed = self.reached(header, self.may_include) | {header}
         standard = {name for h in parsed for name in re.findall(r"(?m)^#include <([a-z_/]*)(?:\.h)?>$", self.text[h])}
         return sum(len(self.text[h]) for h in parsed) + 40000 * len(standard)
@@ -77,7 +78,7 @@ class Headers:
 
 
 def chains(headers, names):
-    """Chains such that each name is in one, and the last headers, which cost what a chain costs, are small: a matching of largest weight."""
+    """Chains such that each name is in one, and their last headers, which determine the cost, are small: a matching of maximum weight."""
     followers = {h: [g for g in names if h in headers.all_in(g) and not headers.in_a_circle(g)] for h in names}
     before = {}
 
@@ -162,9 +163,9 @@ def check(compiler, include, mode, left_out):
                 shown.update(chain)
                 if not compiles(compiler, include, mode, lines(chain), "-fsyntax-only", *before)[0]:
                     runs += len(chain)
-                    good = all([stands_alone(compiler, include, mode, h) for h in chain]) and good  # together they may warn where alone they do not
+                    good = all([stands_alone(compiler, include, mode, h) for h in chain]) and good  # together they may warn, and alone not
     if shown != set(names) or not headers.names:
-        sys.exit(f"forgotten: {set(names) - shown or 'all of them'}")
+        sys.exit(f"not checked: {set(names) - shown or 'all of them'}")
     print(f"{len(names)} headers alone, {mode}: {runs} runs of the compiler")
     return good
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Does every header compile as CUDA? Usage: cuda.sh NVCC INCLUDE, or cuda.sh --self-test NVCC
+# Checks that every header compiles as CUDA. Usage: cuda.sh NVCC INCLUDE, or cuda.sh --self-test NVCC
 set -euo pipefail
 
-# All headers in one file (but those that make the library of compiled mode: tests/cuda/run.sh), which is one run of nvcc; when that fails, each in its own, to name the culprits.
+# All headers in one file, one run of nvcc, except those of compiled mode's library (tests/cuda/run.sh); if that fails, each header alone, to name the culprits.
 check() {
   local nvcc=$1 include=$2 work
   work=$(mktemp -d)
@@ -31,12 +31,12 @@ self_test() {
   echo '__global__ int bad() { return 1; }' > "$tree/bad.hpp"  # a kernel returns void
   if check "$nvcc" "$tree" > "$tree/said"; then echo "a bad header passed"; return 1; fi
   grep -q 'not CUDA: #include <bad.hpp>' "$tree/said" || { echo "the culprit is not named"; return 1; }
-  if grep -q 'not CUDA: #include <good.hpp>' "$tree/said"; then echo "a good header is blamed"; return 1; fi
+  if grep -q 'not CUDA: #include <good.hpp>' "$tree/said"; then echo "a good header is named"; return 1; fi
   rm -rf "$tree"
   echo "a good header passes, a bad one is named"
 }
 
 action=check
 if [ "$1" = --self-test ]; then action=self_test; shift; fi
-command -v "$1" > /dev/null || { echo "not run: there is no nvcc here"; exit 77; }
+command -v "$1" > /dev/null || { echo "not run: there is no nvcc"; exit 77; }
 "$action" "$@"

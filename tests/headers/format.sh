@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Is all C++ laid out as .clang-format says, and no line of code longer than 120? Usage: format.sh REPOSITORY. Status 77: no clang-format 14 here.
+# Checks that all C++ has the layout of .clang-format, and no line of code has more than 120 characters. Usage: format.sh REPOSITORY. Status 77: no clang-format
+# 14.
 set -euo pipefail
 cd "$1"
 files=()
@@ -13,7 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for format in clang-format-14 clang-format; do
   case $("$format" --version 2> /dev/null) in *" 14."*) ;; *) continue ;; esac
-  cp --parents .clang-format "${files[@]}" "$work"  # a process for many files takes a tenth of the time of one for each
+  cp --parents .clang-format "${files[@]}" "$work"  # one process for many files takes a tenth of the time
   (cd "$work" && printf '%s\0' "${files[@]}" | xargs -0 -n 100 -P "$(nproc)" "$format" -i)
   for file in "${files[@]}"; do
     if ! cmp -s "$file" "$work/$file"; then
@@ -24,5 +25,5 @@ for format in clang-format-14 clang-format; do
   echo "${#files[@]} files"
   exit $status
 done
-echo "not run: there is no clang-format 14 here; the lengths of lines were looked at"
+echo "not run: there is no clang-format 14; only the lengths of lines were checked"
 exit $((status == 0 ? 77 : 1))

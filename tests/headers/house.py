@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The rules of the house that a compiler does not check: what stands at the top, which room may include which, heads, macros, lengths.
+# The house rules that a compiler does not check: first lines, which folder may include which, macros, lengths, names.
 """Usage: house.py REPOSITORY | house.py --self-test"""
 
 import re
@@ -12,7 +12,7 @@ from pathlib import Path
 
 ALL = "kolo.hpp"
 EVERYTHING = "everything.hpp"
-# Headers of their own, beside kolo.hpp.
+# Headers beside kolo.hpp.
 OWN = {
     "train.hpp": {ALL, "train"},
     "simulate.hpp": {"simulate"},
@@ -26,7 +26,7 @@ OWN = {
     "checked.hpp": {"observe"},
     "composite.hpp": {"compose"},
 }
-# What each room may include, besides itself and what lies at the bottom (config.hpp, version.hpp); from the bottom to the top.
+# The folders that each folder may include, besides itself and config.hpp and version.hpp; from the bottom to the top.
 ROOMS = {
     "core": set(),
     "os": {"core"},
@@ -52,15 +52,15 @@ ROOMS = {
     "adapt": {ALL, "train.hpp", "untyped.hpp", "point_to_point.hpp", "impl", "train", "simulate", "observe", "execute", "schedule", "transport", "view", "core"},
 }
 BOTTOM = {"config.hpp", "version.hpp"}
-# What is included by name, where it is wanted; everything else comes with everything.hpp.
+# Headers that users include by name; all others are in everything.hpp.
 OPT_IN = ("adapt/", "schedule/verify.hpp", "schedule/same_bits.hpp", "schedule/catalogue.hpp", "schedule/cost.hpp", "schedule/draw.hpp", "schedule/synthesize.hpp", "observe/", "compose/messages.hpp",
           "simulate/simulated.hpp", "simulate/read_graph.hpp", "train/sharded_parameters.hpp", "impl/src.hpp", "impl/instantiate.hpp", "mpi/", "cuda/")
 FORBIDDEN = {"iostream", "regex", "ranges", "functional", "format", "filesystem", "future"}
-# Whose code must do with what is public; and what does not yet.
+# Code that may use public names only; and the exceptions.
 OUTSIDE = ("examples", "include/kolo/adapt")
 REACHES_IN = {"torch.hpp": {"AnyAlgorithm", "check_before_comparison", "engine"}, "chrome_trace.hpp": {"engine", "in_the_name_of", "small_allgather"}}
 ONLY_IN = {"mpi.h": "mpi/", "nccl.h": "cuda/nccl/"}
-# Who includes one of these uses a name of it that begins so, in std or with :: alone.
+# A file that includes one of these headers must use a name that begins so, after std:: or a leading ::.
 USES = {
     "algorithm": "adjacent_|all_of|any_of|binary_|clamp|copy|count|equal|fill|find|generate|includes|is_|iter_|lower_|max|merge|min|none_"
     r"|nth_|\w*_heap|partition|remove|replace|reverse|rotate|search|set_|sort|stable_|swap_|transform|unique|upper_", "array": "array|to_array",
@@ -80,7 +80,7 @@ MACROS = 13
 LINES = 500
 PLACES = ("include", "tests", "bench", "examples", "cmake", ".ci")
 TOP = {"include", "tests", "bench", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE"}
-# Words that were ours alone, as whole identifiers. What the field says instead is in include/kolo/README.md.
+# Words that only kolo used, as whole identifiers. include/kolo/README.md has the field's words for them.
 PRIVATE = set("""
     problem hands Hands host_hands hands_at noting_hands hands_of said_ swap_place swapped end_swap swap_bytes door manner patience situation bell before_ringing
     to_ring_ look_around seat seats crossing way_to_lanes way_to_root news host_news own_news quick_plan quick_planner quick_run quick_messages quick_for is_quick
@@ -93,16 +93,16 @@ PRIVATE = set("""
     company driven drive_all_but unsaid unsaid_failure in_room pinned_room stock nobody_known with_culprit region_places said_in_unwinding had_said
     first_looks pair_book ways_to_run is_between_two shown_memory can_be_shown crosses_once
 """.split())
-# Words that say something else in a test: in include/ and examples/ they are private, too.
+# Words that have another meaning in tests; in include/ and examples/ they are private, too.
 PRIVATE_IN_CODE = set("said seen seen_ hear tell listen notes kept kept_ letter give_back look look_ refer alarm touch".split())
-# The namespaces that a room may open beside `kolo` and `kolo::detail::<room>`: public ones, and those whose names it declares or defines for others.
+# The namespaces that a folder may open beside `kolo` and `kolo::detail::<folder>`: public ones, and those whose names it declares or defines for others.
 NAMESPACES = {
     "execute": {"self"},
     "shm": {"shm", "threads"},
     "launch": {"shm", "threads"},
     "schedule": {"where"},
     "select": {"default_tuning"},
-    "impl": {"shm", "threads", "detail::execute", "detail::shm", "detail::launch"},  # bodies of what these declare
+    "impl": {"shm", "threads", "detail::execute", "detail::shm", "detail::launch"},  # bodies of names that these declare
     "simulate": {"simulate", "virtual_time", "simulated"},
     "train": {"update"},
     "mpi": {"mpi", "default_tuning"},
@@ -117,7 +117,7 @@ BY_NAME = {"CMakeLists.txt": "#", "run": "#", ".clang-format": "#", ".gitignore"
 
 
 def without_comments(text):
-    """Comments and strings blanked out, lines kept."""
+    """The text with comments and strings blanked; lines keep their numbers."""
     pattern = r'R"(\w*)\(.*?\)\1"|//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
     blank = lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0][0] == "/" else '""' + "\n" * m[0].count("\n")
     kept = [l if re.match(r"\s*#\s*include", l) else None for l in text.split("\n")]
@@ -126,7 +126,7 @@ def without_comments(text):
 
 
 def private_words(root):
-    """Identifiers and names of files that say in a language of our own what the field has a word for (include/kolo/README.md)."""
+    """Identifiers and file names that are private words where the field has its own (include/kolo/README.md)."""
     kinds = {".hpp", ".cuh", ".cpp", ".cu", ".c"}
     for path in sorted(path for place in ("include", "tests", "bench", "examples") for path in (root / place).rglob("*")):
         if path.suffix not in kinds:
@@ -141,7 +141,7 @@ def private_words(root):
                 yield f"{name}:{number}: `whoever` hides who is meant: a rank that, the caller, the thread that"
         for number, line in enumerate(without_comments(path.read_text(errors="replace")).split("\n"), 1):
             if not re.match(r"\s*#\s*include", line):
-                line = re.sub(r"(?<![\w>])::\w+", "", line)  # the system's own: ::listen
+                line = re.sub(r"(?<![\w>])::\w+", "", line)  # system calls: ::listen
                 yield from (f"{name}:{number}: `{word}` is a private word; see the glossary" for word in set(re.findall(r"[A-Za-z_]\w*", line)) & private)
                 if is_code and re.search(r"\bwire(->|\.(?!data\b))", line):
                     yield f"{name}:{number}: `wire` is a format here, and has no members; see the glossary"
@@ -164,7 +164,7 @@ def head_faults(root):
 
 
 def top_names(root):
-    """What git keeps there; where there is no git, everything but what builds leave."""
+    """The names that git has; without git, all but build folders."""
     if not (root / ".git").exists() or not shutil.which("git"):
         return {path.name for path in root.iterdir() if not path.name.startswith("build")}
     listed = subprocess.run(["git", "-C", str(root), "-c", "safe.directory=*", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
@@ -182,13 +182,13 @@ def includes(code):
 
 
 def is_forwarder(text, code):
-    """An old path, which only leads to the new one."""
+    """True for an old path that only includes the new one."""
     lines = [line for line in code.split("\n") if line.strip()]
     return "// Forwards to " in text and len(lines) == 2 and lines[0].strip() == "#pragma once" and len(includes(code)) == 1
 
 
 def without_bodies(code):
-    """What a header declares. At its end it may include its bodies, from impl/, for programs that are header-only."""
+    """The header without its last include, of its bodies in impl/, which header-only programs need."""
     return re.sub(r"\n#ifndef KOLO_DECLARES\n(?:#include <kolo/impl/\w+\.hpp>\n)+#endif\s*$", "\n", code)
 
 
@@ -198,7 +198,7 @@ def may_include(name, other):
 
 
 def opened(code):
-    """Of each namespace that is opened below kolo: its name, and what stands in it itself."""
+    """Yields each namespace below kolo that is opened: its name, and its own text."""
     stack = []
     for part in re.split(r"(\bnamespace\s+[\w:\s]*\{|[{}])", code):
         found = re.fullmatch(r"namespace\s+([\w:\s]*)\{", part)
@@ -218,7 +218,7 @@ def opened(code):
 
 
 def namespace_faults(name, code):
-    """A room's private names are in `kolo::detail::<room>`. Another room's it may only declare ahead."""
+    """A folder's private names are in `kolo::detail::<folder>`. It may only forward-declare another folder's."""
     room = name.split("/")[0]
     own = {"", "detail::" + room, "detail::core::own_header", *NAMESPACES.get(room, ())}
     for other, text in opened(code):
@@ -311,7 +311,7 @@ def header_faults(root):
 
 
 def inner_faults(root):
-    """What shows users how to build on the library must not reach into it: no name of kolo's `detail` but those of the file, or its folder's, and no engine."""
+    """Code that shows how to build on the library must use public names only: no name of kolo's `detail` but its own or its folder's, and no engine."""
     inner = lambda text: " ".join(re.findall(r"^namespace (?:[\w: ]*::)?detail(?:::\w+)? \{$(.*?)^\}  // namespace ", text, flags=re.S | re.M))
     adapters = " ".join(inner(path.read_text()) for path in sorted((root / "include/kolo/adapt").glob("*.hpp")))
     for path in sorted(path for place in OUTSIDE for path in (root / place).rglob("*") if path.suffix in (".hpp", ".cpp")):
@@ -340,7 +340,7 @@ def faults(root):
 
 
 def self_test():
-    """A small good tree has no fault; each of these changes to it brings the fault that it should bring."""
+    """A small good tree has no fault; each of these changes causes its fault."""
     head = f"// {LICENCE}\n// A part.\n#pragma once\n"
     good = {
         "CMakeLists.txt": f"# {LICENCE}\n# The project.\nproject(kolo VERSION 0.1.0)\n",
@@ -403,7 +403,7 @@ def self_test():
             continue
         wrong += 1
         print(f"expected \"{expected or 'no fault'}\", found {found}")
-    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged rightly")
+    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged correctly")
     return wrong
 
 

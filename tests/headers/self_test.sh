@@ -23,7 +23,7 @@ expect() {
   printf '%s\n' "$4" > "$tree/h.hpp"
   "$3" > "$tree/log" 2>&1 || verdict=fail
   if [ "$verdict" != "$1" ]; then echo "$2: expected $1, got $verdict"; cat "$tree/log"; exit 1; fi
-  echo "$2: $verdict, as it should"
+  echo "$2: $verdict, as expected"
 }
 
 once='#pragma once'
@@ -40,7 +40,7 @@ expect fail "a missing include in compiled mode" alone "$once
 #endif
 inline std::size_t f() { return 1; }"
 
-# Others, by which it is in a chain, precompiled, or in a circle.
+# With other headers, so that it is in a chain, precompiled, or in an include cycle.
 printf '#pragma once\n#include <h.hpp>\n#include <cstddef>\ninline std::size_t g() { return 1; }\n' > "$tree/above.hpp"
 printf '#pragma once\n#include <cstddef>\ninline std::size_t below() { return 1; }\n' > "$tree/below.hpp"
 for i in 1 2 3 4 5 6; do printf '#pragma once\n#include <below.hpp>\ninline std::size_t over_%s() { return below(); }\n' $i > "$tree/over_$i.hpp"; done
@@ -60,11 +60,11 @@ expect fail "no include guard, in a chain" all_alone "#include <below.hpp>
 struct s {};"
 expect fail "a warning, in a chain" all_alone "$once
 inline int below_all(long x) { return x; }"
-expect fail "a circle that has one good end" all_alone "$once
+expect fail "an include cycle with one good header" all_alone "$once
 #include <above.hpp>
 inline std::size_t f() { return g(); }"
 grep -q 'above.hpp does not stand alone' "$tree/log" || { echo "the culprit is not named"; cat "$tree/log"; exit 1; }
-if grep -q 'over_1.hpp does not stand' "$tree/log"; then echo "a good header is blamed"; cat "$tree/log"; exit 1; fi
+if grep -q 'over_1.hpp does not stand' "$tree/log"; then echo "a good header is named"; cat "$tree/log"; exit 1; fi
 rm "$tree"/above.hpp "$tree"/below.hpp "$tree"/over_*.hpp
 
 expect pass "a good header twice" linked_twice "$once

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The recipe for Conan, run by the Conan of PyPI, with and without the library. Usage: conan.sh SOURCE. Status 77 where Conan is not to be had.
+# The recipe for Conan, run by PyPI's Conan, with and without the library. Usage: conan.sh SOURCE. Exit status 77: Conan cannot be installed.
 set -euo pipefail
 source=$1
 work=$(mktemp -d)
@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install -q 'conan>=2'; } > "$work/log" 2>&1 || { echo "not run: Conan could not be installed"; tail -n 3 "$work/log"; exit 77; }
 export CONAN_HOME=$work/home
 conan=$work/venv/bin/conan
-if command -v clang++ > /dev/null; then export CC=clang CXX=clang++; fi  # which is done in half of the time
+if command -v clang++ > /dev/null; then export CC=clang CXX=clang++; fi  # takes half the time
 "$conan" profile detect > "$work/log" 2>&1
 mkdir "$work/source"  # Conan builds its test beside the recipe
 cp -r "$source"/{CMakeLists.txt,LICENSE,include,cmake} "$work/source"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// In compiled mode: a transport that the library does not know, without the header that has its engine.
+// In compiled mode: a transport that the library does not have, without the engine's header.
 #include <kolo/kolo.hpp>
 
 struct of_my_own {

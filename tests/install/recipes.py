@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The recipes for vcpkg and Spack, run without the tools: doubles take what a recipe says, and configure and install by it. (The real tools want a network.)
+# The recipes for vcpkg and Spack without the tools, which need a network: fakes take what a recipe says, and configure and install by it.
 """Usage: recipes.py CMAKE SOURCE"""
 import json
 import pathlib
@@ -47,11 +47,11 @@ include("@SOURCE@/cmake/packaging/vcpkg/portfile.cmake")
 def run(*command):
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode or "not used by the project" in done.stdout:
-        sys.exit(done.stdout + f"\n{command[0]} returned {done.returncode}, or an option of the recipe has no meaning")
+        sys.exit(done.stdout + f"\n{command[0]} returned {done.returncode}, or the project does not use an option of the recipe")
 
 
 def spack_package(path, variants, mpi):
-    """The recipe's class, loaded by doubles of Spack's modules -> its versions, what it says to CMake with these variants."""
+    """Loads the recipe's class with fake Spack modules. Returns its versions, and its CMake arguments for these variants."""
     versions = []
 
     class CMakePackage:
@@ -87,7 +87,7 @@ def main(cmake, source):
         script = pathlib.Path(work, "vcpkg.cmake")
         script.write_text(VCPKG.replace("@WORK@", work).replace("@SOURCE@", str(source)))
         run(cmake, "-P", script)
-        print("vcpkg: configured, installed, and what the port moves is there")
+        print("vcpkg: configured and installed, and the files that the port moves exist")
         versions, args = spack_package(spack, [], "mpich")
         run(cmake, "-S", source, "-B", f"{work}/spack", f"-DCMAKE_INSTALL_PREFIX={work}/prefix", *args)
         run(cmake, "--install", f"{work}/spack")

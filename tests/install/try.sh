@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Tries one way to use kolo from another project. Usage: try.sh WAY CMAKE COMPILER SOURCE
+# Tests one way to use kolo from another project. Usage: try.sh WAY CMAKE COMPILER SOURCE
 set -euo pipefail
 way=$1 cmake=$2 compiler=$3 source=$4
 consumer=$source/tests/install/consumer
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-unset kolo_DIR kolo_ROOT CMAKE_PREFIX_PATH  # whatever else is installed here is not meant
+unset kolo_DIR kolo_ROOT CMAKE_PREFIX_PATH  # ignores other installations of kolo
 
-# Installs to one place and moves it: a package must not remember where it was made.
+# Installs to one place and moves it: a package must not contain the path where it was made.
 install_kolo() {
   "$cmake" -S "$source" -B "$work/kolo" -DCMAKE_CXX_COMPILER="$compiler" -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF
   "$cmake" --install "$work/kolo" --prefix "$work/first" > "$work/installed"
@@ -25,16 +25,16 @@ build_and_run() {
   "$work/build/${1-consumer}"
 }
 
-# refused SENTENCE ARGUMENT...: configuring must fail, and say so with this sentence.
+# refused SENTENCE ARGUMENT...: configuring must fail with this sentence.
 refused() {
   local sentence=$1
   shift
   if configure "$@" > "$work/log" 2>&1; then echo "this was not refused: $*"; exit 1; fi
-  tr -s ' \n' ' ' < "$work/log" | grep -qF -- "$sentence" || { echo "nobody said: $sentence"; cat "$work/log"; exit 1; }
+  tr -s ' \n' ' ' < "$work/log" | grep -qF -- "$sentence" || { echo "not printed: $sentence"; cat "$work/log"; exit 1; }
   echo "refused with: $sentence"
 }
 
-# for_each_mpi COMMAND ARGUMENT...: once for each MPI that is installed. Status 77 where there is none.
+# for_each_mpi COMMAND ARGUMENT...: runs it for each installed MPI. Exit status 77: there is none.
 for_each_mpi() {
   local mpi library some=no
   consumer=$source/tests/install/consumer_mpi
@@ -50,10 +50,10 @@ for_each_mpi() {
   [ $some = yes ] || { echo "not run: neither MPICH nor Open MPI is installed"; exit 77; }
 }
 
-# with_cuda COMPONENT SENTENCE PACKAGE: installed, as a subdirectory, and without the package that it needs. Status 77 where there is no toolkit.
+# with_cuda COMPONENT SENTENCE PACKAGE: tests it installed, as a subdirectory, and without the package that it needs. Exit status 77: there is no toolkit.
 with_cuda() {
   local root found
-  command -v "${NVCC:-nvcc}" > /dev/null || { echo "not run: there is no CUDA toolkit here"; exit 77; }
+  command -v "${NVCC:-nvcc}" > /dev/null || { echo "not run: there is no CUDA toolkit"; exit 77; }
   root=-DCUDAToolkit_ROOT=$(dirname "$(dirname "$(readlink -f "$(command -v "${NVCC:-nvcc}")")")")
   consumer=$source/tests/install/consumer_cuda
   install_kolo
@@ -65,14 +65,14 @@ with_cuda() {
   refused "$2" -DCMAKE_PREFIX_PATH="$work/prefix" -DCOMPONENT="$1" -DCMAKE_DISABLE_FIND_PACKAGE_"$3"=ON
 }
 
-# Two files of the user's, and the library in a third; and a program of both modes, whose communicators are not the same.
+# The consumer's file and the library's; and a program with files of both modes, whose communicators are different types.
 compiled_without_cmake() {
   local flags=(-std=c++20 -I "$source/include")
   echo '#include <kolo/impl/src.hpp>' > "$work/library.cpp"
   "$compiler" "${flags[@]}" -DKOLO_COMPILED -c "$work/library.cpp" -o "$work/library.o"
   "$compiler" "${flags[@]}" -DKOLO_COMPILED "$consumer/main.cpp" "$work/library.o" -pthread -o "$work/consumer"
   "$work/consumer"
-  if "$compiler" "${flags[@]}" -c "$work/library.cpp" -o "$work/wrong.o" 2> "$work/log"; then echo "a library without KOLO_COMPILED"; exit 1; fi
+  if "$compiler" "${flags[@]}" -c "$work/library.cpp" -o "$work/wrong.o" 2> "$work/log"; then echo "src.hpp compiles without KOLO_COMPILED"; exit 1; fi
   grep -q 'define KOLO_COMPILED for all files' "$work/log"
   if "$compiler" "${flags[@]}" -DKOLO_COMPILED -fsyntax-only "$consumer/../own_transport.cpp" 2> "$work/log"; then
     echo "a transport that is not in the library compiles without its engine"; exit 1
@@ -84,19 +84,19 @@ compiled_without_cmake() {
   "$work/consumer"
   "$compiler" "${flags[@]}" -DHANDED_ACROSS -c "$consumer/../two_modes.cpp" -o "$work/header_only.o"
   if "$compiler" "$work/header_only.o" "$work/compiled.o" "$work/library.o" -pthread -o "$work/consumer" 2> "$work/log"; then
-    echo "a communicator was handed to code of the other mode"; exit 1
+    echo "a communicator was passed to code of the other mode"; exit 1
   fi
   grep -q 'kolo::v0::communicator' "$work/log" || { echo "the linker does not say why"; cat "$work/log"; exit 1; }
 }
 
-command -v "$compiler" > /dev/null || { echo "not run: there is no $compiler here"; exit 77; }
+command -v "$compiler" > /dev/null || { echo "not run: there is no $compiler"; exit 77; }
 case $way in
   find_package)
     install_kolo
     configure -DCMAKE_PREFIX_PATH="$work/prefix" -DVERSION=0.1
     build_and_run
     build_and_run consumer_of_compiled
-    if grep -rn "$source" "$work/prefix/share"; then echo "the package remembers its source"; exit 1; fi
+    if grep -rn "$source" "$work/prefix/share"; then echo "the package contains the path of its source"; exit 1; fi
     ;;
   wrong_component)
     install_kolo

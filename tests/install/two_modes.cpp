@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One program of two files, both this one: header-only kolo in one, and in the other the compiled one. Each runs ranks of its own.
+// One program of two files, both this one: compiled header-only, and in compiled mode. Each runs ranks of its own.
 #include <kolo/kolo.hpp>
 
 #include <cstdio>
 #include <vector>
 
-/// What the compiled part has for whoever is compiled in the same mode.
+/// Defined by the file in compiled mode; only code of the same mode can link it.
 void add(kolo::threads::communicator& comm, std::vector<int>& x);
 
 #ifdef KOLO_COMPILED

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The automatic choice over MPI: it takes MPI's own collectives where they are cheap and no bit is at stake, and all ranks choose alike.
+// automatic over MPI: it selects MPI's own collectives where they are faster and give the bits that the caller asks for; all ranks make the same choice.
 #include <kolo/explain.hpp>
 #include <kolo/fit.hpp>
 
@@ -8,10 +8,10 @@
 #include "mpi/world.hpp"
 
 namespace {
-int begun = 0;  ///< of MPI's own collectives, by this rank
+int begun = 0;  ///< calls of MPI's own collectives by this rank
 }
 
-// Seen on their way into MPI, as profilers see them.
+// Wrappers through the PMPI profiling interface.
 extern "C" {
 int MPI_Iallreduce(const void* in, void* out, int n, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* r) {
   return ++begun, PMPI_Iallreduce(in, out, n, type, op, comm, r);
@@ -39,7 +39,7 @@ constexpr kind kinds[] = {kind::allreduce, kind::reduce_scatter, kind::allgather
                           kind::reduce,    kind::gather,         kind::scatter,   kind::alltoall,
                           kind::scan,      kind::exclusive_scan, kind::barrier};
 
-/// A round takes a microsecond, and MPI's own collective as long as is said.
+/// A round takes 1 us, and each of MPI's own collectives takes `seconds`.
 kolo::tuning table_with_native(double seconds) {
   kolo::tuning t;
   t.rows[0] = {.ranks = 2, .runs_as = kolo::pattern::rounds, .round = 1e-6};
@@ -54,45 +54,47 @@ kolo::mpi::communicator with_native(double seconds) {
   return comm;
 }
 
-/// Does the call go to MPI's own collective?
+/// Checks whether `call` uses MPI's own collective.
 template <class F>
 void expect_native(complaints& wrong, const char* what, bool wanted, F call) {
   const int before = begun;
   call();
   wrong.expect((begun > before) == wanted,
-               std::string{what} + (wanted ? ": MPI's own was not taken" : ": MPI's own was taken"));
+               std::string{what} + (wanted ? ": MPI's own was not used" : ": MPI's own was used"));
 }
 
 void what_bits_allow(mpi_world& world) {
-  world.run("MPI's own is taken where it is cheap and no bit is at stake", [&](complaints& wrong) {
-    auto cheap = with_native(1e-9), dear = with_native(1);
-    const int p = cheap.size(), r = cheap.rank();
-    std::vector<float> f(5, static_cast<float>(r));
-    std::vector<std::int16_t> i(5, static_cast<std::int16_t>(r));
-    std::vector<double> part(3, r), all(3 * static_cast<std::size_t>(p));
-    const bool several = p > 1;
-    expect_native(wrong, "a sum of floats", false, [&] { kolo::allreduce(cheap, f, kolo::sum); });
-    expect_native(wrong, "the greatest float", false,
-                  [&] { kolo::allreduce(cheap, f, kolo::max); });  // NaN: MPI has no rule
-    expect_native(wrong, "a sum of floats in any order", several,
-                  [&] { kolo::allreduce(cheap, f, kolo::sum, any_order); });
-    expect_native(wrong, "a sum of integers", several, [&] { kolo::allreduce(cheap, i, kolo::sum); });
-    wrong.expect(i[4] == p * (p - 1) / 2, "the sum of integers");
-    expect_native(wrong, "MPI's own, where it is dear", false, [&] { kolo::allreduce(dear, i, kolo::max, any_order); });
-    expect_native(wrong, "an operator of one's own", false, [&] {
-      kolo::allreduce(
-          cheap, i, [](int a, int b) { return a | b; }, any_order);
-    });
-    expect_native(wrong, "a narrow wire", false,
-                  [&] { kolo::allreduce(cheap, f, kolo::wire<kolo::bfloat16>(kolo::sum), any_order); });
-    expect_native(wrong, "an allgather", several, [&] { kolo::allgather(cheap, part, all); });
-    for (int q = 0; q < p; ++q) wrong.expect(all[3 * static_cast<std::size_t>(q) + 2] == q, "what was gathered");
-    expect_native(wrong, "an allgather, where it is dear", false, [&] { kolo::allgather(dear, part, all); });
-  });
+  world.run(
+      "automatic selects MPI's own collective where it is faster and no bit depends on it", [&](complaints& wrong) {
+        auto cheap = with_native(1e-9), dear = with_native(1);
+        const int p = cheap.size(), r = cheap.rank();
+        std::vector<float> f(5, static_cast<float>(r));
+        std::vector<std::int16_t> i(5, static_cast<std::int16_t>(r));
+        std::vector<double> part(3, r), all(3 * static_cast<std::size_t>(p));
+        const bool several = p > 1;
+        expect_native(wrong, "a sum of floats", false, [&] { kolo::allreduce(cheap, f, kolo::sum); });
+        expect_native(wrong, "the maximum of floats", false,
+                      [&] { kolo::allreduce(cheap, f, kolo::max); });  // MPI has no rule for NaN
+        expect_native(wrong, "a sum of floats in any order", several,
+                      [&] { kolo::allreduce(cheap, f, kolo::sum, any_order); });
+        expect_native(wrong, "a sum of integers", several, [&] { kolo::allreduce(cheap, i, kolo::sum); });
+        wrong.expect(i[4] == p * (p - 1) / 2, "the sum of integers");
+        expect_native(wrong, "MPI's own, where it is slower", false,
+                      [&] { kolo::allreduce(dear, i, kolo::max, any_order); });
+        expect_native(wrong, "the caller's operator", false, [&] {
+          kolo::allreduce(
+              cheap, i, [](int a, int b) { return a | b; }, any_order);
+        });
+        expect_native(wrong, "a narrow wire", false,
+                      [&] { kolo::allreduce(cheap, f, kolo::wire<kolo::bfloat16>(kolo::sum), any_order); });
+        expect_native(wrong, "an allgather", several, [&] { kolo::allgather(cheap, part, all); });
+        for (int q = 0; q < p; ++q) wrong.expect(all[3 * static_cast<std::size_t>(q) + 2] == q, "what was gathered");
+        expect_native(wrong, "an allgather, where it is slower", false, [&] { kolo::allgather(dear, part, all); });
+      });
 }
 
 void layouts_and_counts(mpi_world& world) {
-  world.run("ranks with other layouts and counts choose alike", [&](complaints& wrong) {
+  world.run("ranks with other layouts and counts make the same choice", [&](complaints& wrong) {
     auto cheap = with_native(1e-9);
     const int p = cheap.size(), r = cheap.rank();
     const bool several = p > 1;
@@ -103,16 +105,16 @@ void layouts_and_counts(mpi_world& world) {
     });
     wrong.expect(x[r % 2 == 0 ? 8 : 5] == 7, "what was broadcast");
     kolo::bucket halves{std::span{one}.first(2), std::span{one}.subspan(2)};
-    expect_native(wrong, "a sum of two tensors here and of one there", several, [&] {
+    expect_native(wrong, "a sum of two tensors on some ranks and of one on others", several, [&] {
       r % 2 == 0 ? kolo::allreduce(cheap, halves, kolo::sum) : kolo::allreduce(cheap, one, kolo::sum);
     });
     wrong.expect(one == std::vector<int>(6, p), "the sum of two tensors");
     const std::vector<int> counts(static_cast<std::size_t>(p), 2);
     std::vector<int> in(2 * counts.size(), r), out(in.size());
     expect_native(wrong, "an alltoall with counts", false, [&] { kolo::alltoall(cheap, in, out, counts, counts); });
-    wrong.expect(out.back() == p - 1, "what came with counts");
+    wrong.expect(out.back() == p - 1, "the result with counts");
     expect_native(wrong, "an alltoall", several, [&] { kolo::alltoall(cheap, in, out); });
-    wrong.expect(out.back() == p - 1, "what came without counts");
+    wrong.expect(out.back() == p - 1, "the result without counts");
     std::vector<int> lengths, mine_only(static_cast<std::size_t>(r) + 1, r), everything;
     for (int q = 0; q < p; ++q) lengths.push_back(q + 1);
     everything.resize(static_cast<std::size_t>(p * (p + 1) / 2));
@@ -122,11 +124,11 @@ void layouts_and_counts(mpi_world& world) {
     const auto mine = kolo::block(12, p, r);
     std::vector<int> y(12, 1);
     kolo::reduce_scatter(cheap, y, std::span{y}.subspan(mine.first, mine.count), kolo::sum);
-    wrong.expect(mine.count == 0 || y[mine.first] == p, "a block in its place");
+    wrong.expect(mine.count == 0 || y[mine.first] == p, "reduce_scatter in place");
   });
 }
 
-/// Of everything that explain says the choice would be, over all collectives and lengths: the same on all ranks?
+/// Checks that explain names the same choice on all ranks, for all collectives and lengths.
 void expect_agreement(complaints& wrong, const kolo::mpi::communicator& comm, bool natives_wanted) {
   std::uint64_t digest = 14695981039346656037u;
   bool any_native = false;
@@ -144,11 +146,11 @@ void expect_agreement(complaints& wrong, const kolo::mpi::communicator& comm, bo
   MPI_Allreduce(&digest, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
   MPI_Allreduce(&digest, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
   wrong.expect(least == most, "ranks choose differently");
-  wrong.expect(any_native == natives_wanted, natives_wanted ? "nothing is left to MPI" : "something is left to MPI");
+  wrong.expect(any_native == natives_wanted, natives_wanted ? "MPI's own is never chosen" : "MPI's own is chosen");
 }
 
 void tables(mpi_world& world) {
-  world.run("one host has a default table, several have none until one is fitted", [&](complaints& wrong) {
+  world.run("one host has a default table, several hosts have none until fit", [&](complaints& wrong) {
     if (world.size() == 1) return;
     kolo::mpi::communicator here{MPI_COMM_WORLD}, there{MPI_COMM_WORLD, kolo::mpi::options{.ranks_per_node = 1}};
     const auto told = [](const auto& comm) { return kolo::explain(comm, kind::broadcast, 4096).message(); };
@@ -158,10 +160,10 @@ void tables(mpi_world& world) {
                  told(there));
     expect_agreement(wrong, here, true);
     expect_agreement(wrong, there, false);
-    if (world.size() > 4) return;  // to measure takes long where ranks take turns
+    if (world.size() > 4) return;  // fit takes long when oversubscribed
     const auto fitted = kolo::fit(there);
     for (const auto& times : fitted.native[0].seconds)
-      wrong.expect(*std::min_element(times.begin(), times.end()) > 0, "a collective was not measured");
+      wrong.expect(*std::min_element(times.begin(), times.end()) > 0, "fit measured no time for a collective");
     wrong.expect(
         told(there).find("fitted in this run") != std::string::npos && told(there).find("no time") == std::string::npos,
         told(there));
@@ -169,12 +171,12 @@ void tables(mpi_world& world) {
     kolo::allreduce(there, x, kolo::sum);
     wrong.expect(x[999] == world.size() * (world.size() - 1) / 2, "a sum by a fitted table");
   });
-  world.run("ranks that name other times of MPI's own are told", [&](complaints& wrong) {
+  world.run("use_tuning with other times of MPI's own on one rank is an error on all ranks", [&](complaints& wrong) {
     if (world.size() == 1) return;
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     try {
       kolo::use_tuning(comm, table_with_native(world.rank() == 0 ? 1e-6 : 2e-6));
-      wrong.say("two tables were taken");
+      wrong.say("use_tuning accepted different tables");
     } catch (const kolo::error& e) {
       wrong.expect(std::string{e.what()}.find("different tables") != std::string::npos, e.what());
     }

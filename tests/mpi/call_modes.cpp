@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How the transport over MPI behaves: beside MPI's own messages, in groups, at its begin and end; what it allocates.
+// The transport over MPI beside the program's MPI messages, after split, before MPI_Init and after MPI_Finalize; its allocations.
 #include "support/count_allocations.hpp"
 
 #include "mpi/layouts.hpp"
@@ -13,7 +13,7 @@ using namespace testing;
 namespace {
 
 void places(mpi_world& world) {
-  world.run("where ranks live, with hosts of different sizes", [&](complaints& wrong) {
+  world.run("placement with hosts of different sizes", [&](complaints& wrong) {
     const auto is = [&](const kolo::placement& p, int local_rank, int local_size, int node_rank, int node_count) {
       wrong.expect(p.local_rank == local_rank && p.local_size == local_size && p.node_rank == node_rank &&
                        p.node_count == node_count,
@@ -25,7 +25,7 @@ void places(mpi_world& world) {
     is(groups.transport().place(), world.rank() % 3, std::min(3, world.size() - world.rank() / 3 * 3), world.rank() / 3,
        (world.size() + 2) / 3);
     if (world.size() < 4) return;
-    auto turned = groups.split(0, -world.rank());  // the last rank, which is alone or not, comes first
+    auto turned = groups.split(0, -world.rank());  // the last rank becomes rank 0
     const int first_node = world.size() % 3 == 0 ? 3 : world.size() % 3;
     if (world.rank() == 0) is(turned.transport().place(), 2, 3, (world.size() + 2) / 3 - 1, (world.size() + 2) / 3);
     if (turned.rank() == 0) is(turned.transport().place(), 0, first_node, 0, (world.size() + 2) / 3);
@@ -42,7 +42,7 @@ bool is_refused(F make) {
   return false;
 }
 
-/// Whatever a communicator of kolo's is asked to be made of.
+/// Names the functions that accept `comm`; empty if each refuses it.
 std::string not_refused(MPI_Comm comm, const std::shared_ptr<kolo::mpi::carrier>& all) {
   std::string said;
   if (!is_refused([&] { kolo::mpi::communicator{comm}; })) said += " a communicator";
@@ -54,7 +54,7 @@ std::string not_refused(MPI_Comm comm, const std::shared_ptr<kolo::mpi::carrier>
 }
 
 void refused(mpi_world& world) {
-  world.run("no communicator, and one of two groups", [&](complaints& wrong) {
+  world.run("MPI_COMM_NULL and an inter-communicator are refused", [&](complaints& wrong) {
     const auto all = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
     auto said = not_refused(MPI_COMM_NULL, all);
     wrong.expect(said.empty(), "made of MPI_COMM_NULL:" + said);
@@ -68,14 +68,14 @@ void refused(mpi_world& world) {
   });
 }
 
-/// The first to know their group ask MPI to make it while the last still wait to hear of theirs: a message of that was taken for a mismatch.
+/// The first ranks that know their group ask MPI to make it while the last ones still wait for theirs: MPI's message was once taken for a mismatch.
 void groups(mpi_world& world) {
-  world.run("one group after the other", [&](complaints& wrong) {
+  world.run("one split after another", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = std::chrono::seconds{60}}};
 #if defined(OPEN_MPI)
     const int times = 1000;
 #else
-    const int times = 10;  // MPICH takes 88 ms for one of 8 ranks on 2 cores
+    const int times = 10;  // one split of 8 ranks on 2 cores takes MPICH 88 ms
 #endif
     for (int k = 0; k < times; ++k) {
       auto turned = comm.split(0, (comm.rank() + k) % comm.size());
@@ -85,7 +85,7 @@ void groups(mpi_world& world) {
 }
 
 void counts(mpi_world& world) {
-  world.run("counts past 2^31, in small", [&](complaints& wrong) {
+  world.run("counts past 2^31, with small chunks", [&](complaints& wrong) {
     for (const std::size_t bytes :
          {std::size_t{5}, std::size_t{7}, std::size_t{1000}, std::size_t{1001}, std::size_t{12'345}}) {
       const kolo::detail::mpi::bytes_type b{bytes, 7};
@@ -105,9 +105,9 @@ void counts(mpi_world& world) {
   });
 }
 
-/// While operations are under way the program sends messages of its own, with every tag, on the communicator that it gave us.
+/// While operations are pending the program sends its own messages, with every tag, on the communicator that kolo was given.
 void beside(mpi_world& world) {
-  world.run("beside the program's own messages, several communicators at once", [&](complaints& wrong) {
+  world.run("several communicators at once, beside the program's own messages", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD}, other{MPI_COMM_WORLD};
     auto half = comm.split(comm.rank() % 2, comm.rank());
     const int p = comm.size(), next = (comm.rank() + 1) % p, last = (comm.rank() + p - 1) % p;
@@ -123,12 +123,12 @@ void beside(mpi_world& world) {
       while (!first.test()) continue;
       wrong.expect(got == last + k, "the program's own message");
       wrong.expect(x == std::vector<int>(30'000, p) && y == std::vector<int>(77, p - 1), "two communicators at once");
-      wrong.expect(z == std::vector<int>(5000, (p + 1) / 2), "a group of it");
+      wrong.expect(z == std::vector<int>(5000, (p + 1) / 2), "the child communicator");
     }
   });
 }
 
-/// Whoever waits drives all that it has started: each rank waits in another order, for vectors that MPI does not send by itself.
+/// A wait advances all pending operations: each rank waits in another order, for vectors too long for MPI's eager protocol.
 void in_any_order(mpi_world& world) {
   world.run("requests on several communicators, waited for in another order on each rank", [&](complaints& wrong) {
     if (world.size() > 4) return;
@@ -156,7 +156,7 @@ struct ours {
 };
 
 void layouts(mpi_world& world) {
-  world.run("views that lie otherwise on every rank, packed and as runs", [&](complaints& wrong) {
+  world.run("views with another layout on each rank, packed and as runs", [&](complaints& wrong) {
     const kolo::mpi::options packed{.shortest_run = std::size_t{1} << 40}, runs{.shortest_run = 1},
         both{.piece_bytes = 64, .shortest_run = 24};
     for (const auto& o : {packed, runs, both}) {
@@ -168,9 +168,9 @@ void layouts(mpi_world& world) {
   });
 }
 
-/// The root of a broadcast waits for nobody, and still hears that another rank has failed.
+/// The root of a broadcast never waits, and still learns that another rank has failed.
 void failure_channel(mpi_world& world) {
-  world.run("who never waits hears of a failure", [&](complaints& wrong) {
+  world.run("a rank that never waits learns of a failure", [&](complaints& wrong) {
     if (world.size() == 1) return;
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     if (comm.rank() > 0) comm.transport().fail(kolo::failure{});
@@ -179,7 +179,7 @@ void failure_channel(mpi_world& world) {
     int x = 1;
     try {
       for (int i = 0; i < 320; ++i) kolo::broadcast(comm, std::span{&x, 1}, 0, kolo::one_shot{});
-      wrong.say("it did not hear");
+      wrong.say("the failure was not reported");
     } catch (const kolo::error&) {
     }
   });
@@ -225,7 +225,7 @@ void memory(mpi_world& world) {
 int main(int argc, char** argv) {
   if (!is_refused([] { kolo::mpi::communicator{MPI_COMM_WORLD}; }) ||
       !is_refused([] { kolo::mpi::carrier{MPI_COMM_WORLD}; })) {
-    std::puts("FAILED a communicator before MPI_Init");
+    std::puts("FAILED a communicator before MPI_Init was accepted");
     return 1;
   }
   std::optional<kolo::mpi::communicator> too_late, broken, busy;
@@ -236,12 +236,12 @@ int main(int argc, char** argv) {
   {
     kolo::mpi::environment env{argc, argv}, second{argc, argv};
     mpi_world world;
-    world.run("a thread level that MPI was not begun with", [&](complaints& wrong) {
+    world.run("a thread level that MPI was not initialised with is refused", [&](complaints& wrong) {
       int level = MPI_THREAD_SINGLE;
       MPI_Query_thread(&level);
       try {
         const kolo::mpi::environment many{argc, argv, MPI_THREAD_MULTIPLE};
-        wrong.expect(level == MPI_THREAD_MULTIPLE, "nobody said that it is not there");
+        wrong.expect(level == MPI_THREAD_MULTIPLE, "the missing thread level was not reported");
       } catch (const kolo::error& e) {
         wrong.expect(e.code() == kolo::errc::invalid_argument && level < MPI_THREAD_MULTIPLE, e.what());
       }
@@ -272,5 +272,5 @@ int main(int argc, char** argv) {
     std::printf("FAILED after MPI_Finalize was made:%s\n", said.c_str());
     return 1;
   }
-  return status;  // all are destroyed when MPI is over
+  return status;  // all are destroyed after MPI_Finalize
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Many communicators on one of MPI's: the laws hold for each, none disturbs another, and numbers come back.
+// Several communicators on one MPI communicator: each satisfies the transport laws, they do not disturb one another, and their numbers are reused.
 #include "laws/message_laws.hpp"
 #include "laws/transport_laws.hpp"
 #include "mpi/world.hpp"
@@ -12,7 +12,7 @@ using namespace testing;
 
 namespace {
 
-/// Some of MPI's ranks, in an order of their own.
+/// An MPI communicator of some ranks, in another order.
 class part {
  public:
   part(int color, int key) { MPI_Comm_split(MPI_COMM_WORLD, color, key, &comm_); }
@@ -33,7 +33,7 @@ kolo::mpi::communicator on(const carried& c, MPI_Comm comm) {
   return kolo::mpi::communicator{c, comm, c->ranks_of(comm), kolo::mpi::options{.timeout = std::chrono::seconds{60}}};
 }
 
-/// One after the other on one carrier: what one has broken, the next does not feel.
+/// Runs the laws one after another on one carrier: a communicator that a law has broken does not affect the next one.
 void all_laws(mpi_world& world, const carried& c) {
   const auto law = [&](const char* name, auto law_of) {
     world.run(name, [&](complaints& wrong) {
@@ -50,7 +50,7 @@ void all_laws(mpi_world& world, const carried& c) {
 }
 
 void beside_each_other(mpi_world& world, const carried& c) {
-  world.run("two in turns, in another order, and half of the ranks", [&](complaints& wrong) {
+  world.run("two communicators with opposite rank orders and one of half the ranks, in turns", [&](complaints& wrong) {
     const part turned{0, -world.rank()}, half{world.rank() % 2, 0};
     auto all = on(c, MPI_COMM_WORLD), back = on(c, turned.get()), some = on(c, half.get());
     wrong.expect(back.rank() == world.size() - 1 - world.rank(), "MPI's order of ranks");
@@ -77,21 +77,21 @@ void beside_each_other(mpi_world& world, const carried& c) {
 }
 
 void outside(mpi_world& world) {
-  world.run("ranks that are not on it, and no deadline", [&](complaints& wrong) {
+  world.run("ranks that the carrier does not have, and no deadline, are refused", [&](complaints& wrong) {
     const part half{world.rank() % 2, 0};
     const auto c = std::make_shared<kolo::mpi::carrier>(half.get());
-    wrong.expect(c->ranks_of(MPI_COMM_WORLD).empty() == (world.size() > 1), "where all ranks are");
-    wrong.expect(c->ranks_of(MPI_COMM_SELF) == std::vector<int>{world.rank() / 2}, "where this rank is");
+    wrong.expect(c->ranks_of(MPI_COMM_WORLD).empty() == (world.size() > 1), "ranks_of the world");
+    wrong.expect(c->ranks_of(MPI_COMM_SELF) == std::vector<int>{world.rank() / 2}, "ranks_of MPI_COMM_SELF");
     try {
       kolo::mpi::communicator{c, half.get(), c->ranks_of(half.get()), kolo::mpi::options{.timeout = {}}};
-      wrong.say("a communicator without a deadline");
+      wrong.say("a communicator without a deadline was accepted");
     } catch (const kolo::error& e) {
       wrong.expect(e.code() == kolo::errc::invalid_argument, e.what());
     }
     if (world.size() == 1) return;
     try {
       on(c, MPI_COMM_WORLD);
-      wrong.say("ranks that are not there were carried");
+      wrong.say("ranks that the carrier does not have were accepted");
     } catch (const kolo::error& e) {
       wrong.expect(e.code() == kolo::errc::invalid_argument, e.what());
     }
@@ -99,8 +99,8 @@ void outside(mpi_world& world) {
 }
 
 void numbers(mpi_world& world) {
-  if (world.size() != 2) return;  // who is alone needs none, and many take long
-  world.run("numbers come back, and none is given twice", [&](complaints& wrong) {
+  if (world.size() != 2) return;  // one rank needs no number; for more ranks this takes long
+  world.run("numbers are reused, and none is used twice at once", [&](complaints& wrong) {
     const auto c = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
     using kolo::detail::mpi::carried_communicator;
     std::vector<std::unique_ptr<carried_communicator>> all;
@@ -121,17 +121,17 @@ void numbers(mpi_world& world) {
                  "a number was given twice");
     const int free = all[5]->of_tags().number;
     all.erase(all.begin() + 5);
-    wrong.expect(take() && all.back()->of_tags().number == free, "the one that came back");
+    wrong.expect(take() && all.back()->of_tags().number == free, "the freed number");
     all.front()->keep();
     all.erase(all.begin());
-    wrong.expect(!take(), "one that is kept does not come back");
+    wrong.expect(!take(), "a kept number was reused");
   });
 }
 
-/// A rank that went without hearing of a failure is not told of it in its next communicator, which has the same number.
+/// A failure of a destroyed communicator that a rank has not received yet does not reach its next communicator of the same number.
 void old_failure(mpi_world& world) {
   if (world.size() < 3) return;
-  world.run("news of an earlier communicator", [&](complaints& wrong) {
+  world.run("a failure of an earlier communicator is not received", [&](complaints& wrong) {
     const auto c = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
     {
       auto all = on(c, MPI_COMM_WORLD);
@@ -140,8 +140,8 @@ void old_failure(mpi_world& world) {
     MPI_Barrier(MPI_COMM_WORLD);
     const part others{world.rank() > 0 ? 1 : 0, 0};
     auto rest = on(c, others.get());
-    for (int i = 0; i < 100; ++i) kolo::barrier(rest);  // which listens at every 32nd operation
-    wrong.expect(!rest.transport().failed(), "a failure of others");
+    for (int i = 0; i < 100; ++i) kolo::barrier(rest);  // which polls for failures at every 32nd operation
+    wrong.expect(!rest.transport().failed(), "the earlier communicator's failure was received");
   });
 }
 
@@ -149,7 +149,7 @@ void made_by_threads(mpi_world& world) {
   int threads = MPI_THREAD_SINGLE;
   MPI_Query_thread(&threads);
   if (threads != MPI_THREAD_MULTIPLE || world.size() > 3) return;
-  world.run("made by two threads at once", [&](complaints& wrong) {
+  world.run("two threads make communicators at once", [&](complaints& wrong) {
     const auto c = std::make_shared<kolo::mpi::carrier>(MPI_COMM_WORLD);
     const part first{0, 0}, second{0, -world.rank()};
     std::string said[2];

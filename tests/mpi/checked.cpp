@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Checked mode over MPI: every disagreement is told to every rank, also where MPI's own collectives would have noticed nothing.
+// Checked mode over MPI: every rank learns of every disagreement, also where MPI's own collectives would not notice it.
 #include <kolo/observe/checked.hpp>
 
 #include "mpi/world.hpp"
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 namespace {
 
 void expect_words(complaints& wrong, const std::string& got, const std::string& wanted) {
-  wrong.expect(got == wanted, "was told \"" + got + "\" instead of \"" + wanted + '"');
+  wrong.expect(got == wanted, "got \"" + got + "\" instead of \"" + wanted + '"');
 }
 
 template <class C, class... Args>
@@ -30,7 +30,7 @@ void every_case(mpi_world& world, const char* name, Args... args) {
           ++cases;
         },
         [&](const char*, const std::string& got, const std::string& wanted) { expect_words(wrong, got, wanted); });
-    wrong.expect(took < cases * 5.0, "it took long to notice");
+    wrong.expect(took < cases * 5.0, "the errors came late");
   });
 }
 
@@ -51,7 +51,7 @@ void natively(mpi_world& world, const char* name, Args... args) {
         got = e.what();
       }
       wrong.expect(got.starts_with(wanted) && got.find("; rank " + std::to_string(last) + " calls ") != got.npos,
-                   "was told \"" + got + '"');
+                   "got \"" + got + '"');
     });
   };
   expect("count",
@@ -74,10 +74,10 @@ void natively(mpi_world& world, const char* name, Args... args) {
          });
 }
 
-/// One rank alone is checked: by an option, or by its environment, as where a launcher hands that to one host only.
+/// Only one rank is checked: by an option, or by its environment, as when a launcher passes a variable to one host only.
 template <class C>
 void alone(mpi_world& world) {
-  world.run("ranks of which one alone is checked are told when they meet", [&](complaints& wrong) {
+  world.run("a communicator of which only one rank is checked is refused on all ranks", [&](complaints& wrong) {
     const int last = world.size() - 1;
     const auto said = [&](bool checked) -> std::string {
       try {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// One collective over MPI for the counts that matter, in pieces as they usually are and in tiny ones.
+// One collective over MPI for the selected counts, with the default piece size and tiny pieces.
 #pragma once
 
 #include "mpi/world.hpp"
 
 namespace testing {
 
-/// With more ranks than this machine has cores every message costs a turn of the scheduler's: then only what differs from few ranks.
+/// When oversubscribed every message costs a context switch: then only one count, which covers what few ranks do not.
 template <class F>
 void every_size(mpi_world& world, const char* name, F each) {
   const auto with = [&](const kolo::mpi::options& o, const std::vector<std::size_t>& counts) {

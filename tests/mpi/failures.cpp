@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What goes wrong over MPI: ranks that disagree, that are late, that throw; the same error on all, and memory that comes back.
+// Failures over MPI: ranks that disagree, are late, or throw give the same error on all ranks; buffers in use.
 #include <kolo/point_to_point.hpp>
 
 #include <signal.h>
@@ -18,12 +18,12 @@ using namespace testing;
 using namespace std::chrono_literals;
 
 namespace {
-bool is_cut = false;              ///< the next message whose end MPI_Test sees
-int freed = 0;                    ///< communicators
+bool is_cut = false;              ///< the next message that MPI_Test completes is reported truncated
+int freed = 0;                    ///< calls of MPI_Comm_free
 const double* scanned = nullptr;  ///< where MPI's own scan puts its result
 }  // namespace
 
-// Seen on their way into MPI, as profilers see them.
+// Wrappers through the PMPI profiling interface.
 extern "C" int MPI_Test(MPI_Request* r, int* flag, MPI_Status* status) {
   const int code = PMPI_Test(r, flag, status);
   return code == MPI_SUCCESS && *flag != 0 && std::exchange(is_cut, false) ? MPI_ERR_TRUNCATE : code;
@@ -46,10 +46,10 @@ kolo::failure failure_of(int rank) {
 }
 
 void expect_end(complaints& wrong, const std::string& got, const std::string& wanted) {
-  wrong.expect(got == wanted, "ended with \"" + got + "\" instead of \"" + wanted + '"');
+  wrong.expect(got == wanted, "the call ended with \"" + got + "\" instead of \"" + wanted + '"');
 }
 
-/// Rank 1 calls something else than the others; then all meet in a barrier. By then every rank has got the same mismatch, and soon.
+/// Rank 1 makes another call than the others; then all call barrier. By then every rank has thrown the same mismatch, before the deadline.
 template <class Most, class One>
 void disagreement(mpi_world& world, const char* name, Most most, One one, std::chrono::seconds timeout = 60s) {
   world.run(name, [&](complaints& wrong) {
@@ -61,10 +61,10 @@ void disagreement(mpi_world& world, const char* name, Most most, One one, std::c
       else most(comm);
       kolo::barrier(comm);
     } catch (const kolo::error& e) {
-      said = kolo::sentence(e.cause());  // without what is in use on this rank alone
-      wrong.expect(e.code() == kolo::errc::mismatch, "another error than a mismatch: " + said);
+      said = kolo::sentence(e.cause());  // without the buffers in use, which differ between ranks
+      wrong.expect(e.code() == kolo::errc::mismatch, "not a mismatch: " + said);
     }
-    wrong.expect(MPI_Wtime() - begin < 30, "it took long to notice");
+    wrong.expect(MPI_Wtime() - begin < 30, "the error came late");
     char words[400] = {};
     said.copy(words, sizeof words - 1);
     MPI_Bcast(words, sizeof words, MPI_CHAR, 0, MPI_COMM_WORLD);
@@ -77,7 +77,7 @@ const auto sum_of_ten = [](auto& comm) {
   int x[10]{};
   kolo::allreduce(comm, x, kolo::sum);
 };
-/// Too long to be sent before somebody receives it.
+/// Too long for MPI's eager protocol.
 const auto sum_of_many = [](auto& comm) {
   std::vector<int> x(100'000);
   kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
@@ -106,7 +106,7 @@ void disagreements(mpi_world& world) {
         std::vector<int> x(100'000);
         kolo::allreduce(comm, x, kolo::sum, kolo::rabenseifner{});
       },
-      2s);  // two ranks may both send first: nothing shows that before half the deadline
+      2s);  // two ranks may both send first: the mismatch shows only after half the deadline
   disagreement(
       world, "another root",
       [](auto& comm) {
@@ -118,8 +118,7 @@ void disagreements(mpi_world& world) {
         kolo::broadcast(comm, x, 1);
       });
   disagreement(
-      world, "another root of a call that moves nothing",
-      [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 0); },
+      world, "another root of an empty broadcast", [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 0); },
       [](auto& comm) { kolo::broadcast(comm, std::span<int>{}, 1); });
   disagreement(
       world, "another tag between two ranks",
@@ -142,11 +141,11 @@ void disagreements(mpi_world& world) {
         kolo::exchange(comm, x, y, 0);
       });
   disagreement(
-      world, "a call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
-  disagreement(world, "split against something else", sum_of_ten, [](auto& comm) { comm.split(0, 0); });
+      world, "one call too few", [](auto& comm) { sum_of_ten(comm), sum_of_ten(comm); }, sum_of_ten);
+  disagreement(world, "split on one rank, allreduce on the others", sum_of_ten, [](auto& comm) { comm.split(0, 0); });
 }
 
-/// The last rank comes when the others have given up: all get the same, and nobody's memory is written any more.
+/// The last rank calls after the others have thrown: all get the same error, and no memory is written after it.
 void late(mpi_world& world) {
   world.run("a late rank", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
@@ -166,9 +165,9 @@ void late(mpi_world& world) {
   });
 }
 
-/// The last rank comes when a later call has failed: what was under way ends with that failure, and nothing is received for it any more.
+/// The last rank calls after a later call has failed: the pending operations end with that failure, and nothing is received for them any more.
 void under_way(mpi_world& world) {
-  world.run("operations that were under way when a later call failed", [&](complaints& wrong) {
+  world.run("pending operations end with the failure of a later call", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = 60s, .piece_bytes = 4096}};
     std::vector<int> x(4096, comm.rank()), all(x.size() * static_cast<std::size_t>(comm.size())), sum(10), ten(10, 1);
     const bool is_last = comm.rank() == comm.size() - 1;
@@ -184,17 +183,18 @@ void under_way(mpi_world& world) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (is_last)
       wrong.expect(end_of([&] { kolo::allgather(comm, x, all, kolo::ring{}); }) != "fine",
-                   "the last rank learned of nothing");
+                   "the last rank's call did not fail");
     MPI_Barrier(MPI_COMM_WORLD);
     if (!is_last)
       wrong.expect(std::count(all.begin(), all.end(), -1) == std::ssize(all), "memory was written after the failure");
   });
 }
 
-/// MPI lets the receiver of a long message read it where it lies, also when the send has failed: until then it is in use, and the message is right.
+/// MPI lets the receiver of a long message read it from the sender's buffer, also after the send has failed: it counts as in use, and the message arrives
+/// intact.
 void sent_late(mpi_world& world) {
   static std::vector<int> x(200'000, 7);  // outlives MPI
-  world.run("a long message whose receiver is late", [&](complaints& wrong) {
+  world.run("the buffer of a long message to a late receiver is in use after the timeout", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
     const int last = comm.size() - 1;
     if (comm.rank() == 0) {
@@ -204,18 +204,18 @@ void sent_late(mpi_world& world) {
       } catch (const kolo::error& e) {
         in_use = e.buffers_in_use();
       }
-      wrong.expect(in_use == 1 && comm.buffers_in_use() == 1, "the message is not said to be in use");
+      wrong.expect(in_use == 1 && comm.buffers_in_use() == 1, "the buffer does not count as in use");
     }
     MPI_Barrier(MPI_COMM_WORLD);
     std::vector<int> y(x.size());
     if (comm.rank() == last && end_of([&] { kolo::receive(comm, y, 0); }) == "fine")
-      wrong.expect(x == y, "another message arrived");
+      wrong.expect(x == y, "the message is wrong");
   });
 }
 
-/// MPI's own collective goes on after the deadline, on memory of the communicator's, which nobody else has then.
+/// MPI's own collective goes on after the deadline, in the communicator's packed buffer, which is not reused.
 void packed_late(mpi_world& world) {
-  world.run("MPI's own collective of a view, which ends when the communicator is gone", [&](complaints& wrong) {
+  world.run("MPI's own collective of a view completes after the communicator is destroyed", [&](complaints& wrong) {
     static std::vector<double> x(2000), y(2000);  // outlive MPI
     const std::ptrdiff_t n = std::ssize(x) / 2;
     const bool is_late = world.rank() == 0;
@@ -228,16 +228,17 @@ void packed_late(mpi_world& world) {
     });
     if (is_late) return;
     expect_end(wrong, end, "timeout -1");
-    const std::vector<std::vector<double>> others(100, std::vector<double>(500, -5));  // would be where that was
+    const std::vector<std::vector<double>> others(100, std::vector<double>(500, -5));  // would be where that buffer was
     MPI_Barrier(MPI_COMM_WORLD);
     const double sum = (world.rank() + 1) * (world.rank() + 2) / 2.0, begin = MPI_Wtime();
     for (int there = 0; std::count(scanned, scanned + n, sum) != n && MPI_Wtime() - begin < 5;)  // MPI makes progress
       MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE);
-    wrong.expect(std::count(scanned, scanned + n, sum) == n, "MPI's result met with other data");
+    wrong.expect(std::count(scanned, scanned + n, sum) == n, "MPI's result is not in its buffer");
   });
 }
 
-/// end(comm, timeout), how a call ended, names the last rank. A rank that gets no processor meanwhile is named as well: not again, when there is more time.
+/// end(comm, timeout) returns how a call ended; it must name the last rank. A rank that is not scheduled for long is named as well: then it is tried with a
+/// longer timeout.
 template <class F>
 void expect_last_named(complaints& wrong, F end) {
   for (auto timeout = 300ms;; timeout *= 4) {
@@ -249,9 +250,9 @@ void expect_last_named(complaints& wrong, F end) {
   }
 }
 
-/// The last rank is stopped in front of a call. The deadline of rank 1 passes, who waits for rank 0, who waits for the last one: that one is named.
+/// The last rank is stopped before a call. The deadline of rank 1 passes; it waits for rank 0, which waits for the last rank: the last rank is named.
 void stopped(mpi_world& world) {
-  world.run("a stopped rank", [&](complaints& wrong) {
+  world.run("a stopped rank is named", [&](complaints& wrong) {
     const int last = world.size() - 1, asks = std::min(1, last - 1);
     int process = ::getpid();
     MPI_Bcast(&process, 1, MPI_INT, last, MPI_COMM_WORLD);
@@ -267,13 +268,13 @@ void stopped(mpi_world& world) {
   });
 }
 
-/// The last rank computes in front of a call. The deadline passes of one who waits for others that wait as well: the last one is named.
+/// The last rank computes before a call. The deadline of a rank passes that waits for ranks that also wait: the last rank is named.
 void computing(mpi_world& world) {
-  world.run("a rank that computes", [&](complaints& wrong) {
+  world.run("a rank that computes is named", [&](complaints& wrong) {
     const int last = world.size() - 1, asks = std::max(0, last - 1);
     expect_last_named(wrong, [&](auto& comm, auto timeout) {
       std::vector<int> x(1000);
-      int word = 0;  // that the others have given up
+      int word = 0;  // says that the others have thrown
       if (comm.rank() == last) MPI_Recv(&word, 1, MPI_INT, asks, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       const auto end = end_of(
           [&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = comm.rank() == asks ? timeout : 20s}); });
@@ -283,9 +284,9 @@ void computing(mpi_world& world) {
   });
 }
 
-/// MPI has few communicators: one gives its own back also when the roll was called on it.
+/// MPI has few communicators: a failure channel frees its own also after a roll call.
 void called_the_roll(mpi_world& world) {
-  world.run("a roll call that everybody answered", [&](complaints& wrong) {
+  world.run("a failure channel frees its communicator after a roll call", [&](complaints& wrong) {
     freed = 0;
     {
       kolo::detail::mpi::failure_channel all{kolo::detail::mpi::duplicate(MPI_COMM_WORLD), world.rank(), world.size()};
@@ -295,14 +296,14 @@ void called_the_roll(mpi_world& world) {
       const auto waits = [&] {
         all.poll();
         all.answer(0);
-        return std::count_if(all.signs().begin(), all.signs().end(), is_silent) > 1;  // rank 0 asks the others alone
+        return std::count_if(all.signs().begin(), all.signs().end(), is_silent) > 1;  // rank 0 asks only the others
       };
       while (waits()) continue;
       MPI_Request everybody;
       MPI_Ibarrier(MPI_COMM_WORLD, &everybody);
       for (int there = 0; there == 0; waits()) MPI_Test(&everybody, &there, MPI_STATUS_IGNORE);
     }
-    wrong.expect(freed == 1, "its communicator was not given back");
+    wrong.expect(freed == 1, "its communicator was not freed");
   });
 }
 
@@ -311,10 +312,10 @@ void thrown(mpi_world& world) {
     const int last = world.size() - 1;
     try {
       kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
-      if (comm.rank() == last) throw std::runtime_error{"a rank's own"};
+      if (comm.rank() == last) throw std::runtime_error{"this rank's own exception"};
       expect_end(wrong, end_of([&] { kolo::barrier(comm); }), "peer failed " + std::to_string(last));
     } catch (const std::runtime_error& e) {
-      wrong.expect(world.rank() == last && std::string{e.what()} == "a rank's own", e.what());
+      wrong.expect(world.rank() == last && std::string{e.what()} == "this rank's own exception", e.what());
     }
   });
   world.run("an exception destroys a request", [&](complaints& wrong) {
@@ -322,7 +323,7 @@ void thrown(mpi_world& world) {
     std::vector<int> x(100'000);
     const auto unwind = [&] {
       auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{});
-      if (comm.rank() == 0) throw std::runtime_error{"a rank's own"};
+      if (comm.rank() == 0) throw std::runtime_error{"this rank's own exception"};
       request.wait();
     };
     try {
@@ -340,7 +341,7 @@ void thrown(mpi_world& world) {
 }
 
 void refused_options(mpi_world& world) {
-  world.run("a rank is given no deadline for its communicator", [&](complaints& wrong) {
+  world.run("a communicator without a deadline on one rank is refused on all ranks", [&](complaints& wrong) {
     const auto make = [&](auto timeout) {
       kolo::mpi::communicator{MPI_COMM_WORLD, kolo::mpi::options{.timeout = timeout}};
     };
@@ -350,7 +351,7 @@ void refused_options(mpi_world& world) {
   });
 }
 
-/// MPI has done with a receive that ends with an error: nobody asks anything of that request any more.
+/// A receive that ended with an error is complete for MPI: its request is not used any more.
 void cut_off(mpi_world& world) {
   world.run("a receive that ends with an error", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
@@ -362,22 +363,22 @@ void cut_off(mpi_world& world) {
       kolo::barrier(comm);
     });
     expect_end(wrong, end, comm.rank() == last ? "mismatch -1" : "peer failed " + std::to_string(last));
-    wrong.expect(!is_cut, "no message was cut");
+    wrong.expect(!is_cut, "no message was truncated");
   });
 }
 
-/// MPI gives a new communicator the number of one that its ranks have freed: what another rank still said there is not heard here.
+/// MPI reuses the number of a communicator that its ranks have freed: a failure that another rank still reports on the old one is not received on the new one.
 void number_again(mpi_world& world) {
   if (world.size() < 3) return;
-  world.run("a failure in a communicator that other ranks have freed", [&](complaints& wrong) {
+  world.run("a failure on a communicator that other ranks have freed does not reach a new one", [&](complaints& wrong) {
     MPI_Comm others = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, world.rank() == 1 ? 1 : 0, world.rank(), &others);
     try {
       kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
       sum_of_ten(comm);
       if (world.rank() == 1) {
-        MPI_Barrier(MPI_COMM_WORLD);  // the others have freed theirs
-        throw std::runtime_error{"a rank's own"};
+        MPI_Barrier(MPI_COMM_WORLD);  // waits until the others have freed theirs
+        throw std::runtime_error{"this rank's own exception"};
       }
     } catch (const std::runtime_error&) {
     }
@@ -386,7 +387,7 @@ void number_again(mpi_world& world) {
     if (world.rank() != 1) {
       kolo::mpi::communicator rest{others, patient()};
       const auto sums = [&] {
-        for (int i = 0; i < 40; ++i) sum_of_ten(rest);  // every 32nd looks for failures
+        for (int i = 0; i < 40; ++i) sum_of_ten(rest);  // every 32nd operation polls for failures
       };
       expect_end(wrong, end_of(sums), "fine");
     }
@@ -395,7 +396,7 @@ void number_again(mpi_world& world) {
 }
 
 void contained(mpi_world& world) {
-  world.run("a failure stays in its communicator", [&](complaints& wrong) {
+  world.run("a failure of a child does not affect its parent", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
     auto child = comm.split(0, -comm.rank());
     const auto end = end_of([&] {
@@ -422,7 +423,7 @@ void another_thread(mpi_world& world) {
 int main(int argc, char** argv) {
   kolo::mpi::environment env{argc, argv};
   mpi_world world;
-  if (world.size() == 1) return 0;  // nobody to disagree with
+  if (world.size() == 1) return 0;  // one rank cannot disagree
   disagreements(world);
   late(world);
   under_way(world);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The last rank is killed between two calls, or in the middle of one: the others get peer_died, which names it, at once.
-// Run by killed.sh, which sees that they live on; each of them says what it found.
+// The last rank is killed between two calls or within one: the others get peer_died with its rank, before the deadline. killed.sh runs this, and checks that
+// each other rank prints it.
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What this rank got, and whether it came soon.
+/// Empty if peer_died named the last rank before the deadline; otherwise what was thrown.
 std::string end_of_waiting(kolo::mpi::communicator& comm, std::vector<float>& x) {
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -40,5 +40,5 @@ int main(int argc, char** argv) {
   const auto wrong = end_of_waiting(comm, x);
   std::printf("%s\n", wrong.empty() ? "peer died, as it should be" : wrong.c_str());
   std::fflush(stdout);
-  ::_exit(0);  // MPI_Finalize would wait for the dead
+  ::_exit(0);  // MPI_Finalize would wait for the dead rank
 }

@@ -6,7 +6,7 @@
 
 namespace {
 
-/// All ranks must name the same winner.
+/// All ranks must name the same first failure.
 const auto one_winner = [](auto& transport) -> std::string {
   const std::string said = laws::keeps_the_first_failure(transport);
   if (!said.starts_with("first ")) return said;
@@ -14,7 +14,7 @@ const auto one_winner = [](auto& transport) -> std::string {
   int least = 0, most = 0;
   MPI_Allreduce(&mine, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
   MPI_Allreduce(&mine, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  return least == most ? "" : "ranks name different winners; this one rank " + std::to_string(mine);
+  return least == most ? "" : "ranks name different first failures; this rank names rank " + std::to_string(mine);
 };
 
 }  // namespace

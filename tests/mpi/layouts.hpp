@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives of views that lie otherwise on every rank: contiguous, or in rows with gaps.
+// Collectives of views with another layout on each rank: contiguous, or rows with gaps.
 #pragma once
 
 #include <utility>
@@ -8,8 +8,7 @@
 
 namespace testing {
 
-/// Calls f(view) with the elements of `x`: as they are, or in rows with gaps of as many elements as `gap` says; and takes them back.
-/// Says where a gap was written to.
+/// Calls f(view) with the elements of `x` as they are, or in rows with gaps of `gap` elements; copies them back. Reports a gap that was written.
 template <class F>
 void laid_out(complaints& wrong, int gap, std::vector<int>& x, F f) {
   if (gap == 0) return f(x);
@@ -24,7 +23,7 @@ void laid_out(complaints& wrong, int gap, std::vector<int>& x, F f) {
   wrong.expect(all == std::vector<int>(all.size(), -7), "a gap was written to");
 }
 
-/// One rank's part of the test: what it holds, what it calls, and what it must get. `of`: an algorithm for each collective.
+/// One rank's part of the test: its elements, its calls, and the expected results. `of` has an algorithm for each collective.
 class layouts_of_a_rank {
  public:
   layouts_of_a_rank(complaints& wrong, kolo::mpi::communicator& comm)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that only moves elements, by every algorithm, over MPI: the same tests as over threads.
+// Every collective that only moves elements, by every algorithm, over MPI: the tests that run over threads too.
 #include "collectives/every_movement.hpp"
 #include "collectives/pairs.hpp"
 #include "collectives/permutations.hpp"
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// Rank 0 waits in a send; what has come from rank 1 meanwhile is for the call after it, however long it has been there.
+/// Rank 0 waits in a send; what arrives from rank 1 meanwhile belongs to the next call, after any time.
 void is_for_a_later_call(kolo::mpi::communicator& comm, testing::complaints& wrong) {
   constexpr auto timeout = std::chrono::seconds{2};
   const std::vector<int> all = testing::message(0, 1, 0, 1 << 20), few = testing::message(1, 0, 0, 3);
@@ -18,7 +18,7 @@ void is_for_a_later_call(kolo::mpi::communicator& comm, testing::complaints& wro
   if (comm.rank() == 0) {
     kolo::send(comm, all, 1, {.timeout = timeout});
     kolo::receive(comm, small, 1);
-    testing::expect_same(wrong, "sent while the other one sends", 0, small, few);
+    testing::expect_same(wrong, "sent while the peer sends", 0, small, few);
   } else if (comm.rank() == 1) {
     auto sent = kolo::start_send(comm, few, 0);
     const auto computed = std::chrono::steady_clock::now() + timeout * 2 / 3;

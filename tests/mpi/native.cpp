@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// kolo::native{}: MPI's own collectives behind the same calls; what they give, and what they refuse.
+// kolo::native{}: the results and refusals of MPI's own collectives behind the same calls.
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -11,10 +11,10 @@
 using namespace testing;
 
 namespace {
-bool is_left_out = false;  ///< the next reduce_scatter of MPI's own does nothing
+bool is_left_out = false;  ///< MPI's next reduce_scatter does nothing
 }
 
-// Seen on its way into MPI, as profilers see it.
+// A wrapper through the PMPI profiling interface.
 extern "C" int MPI_Ireduce_scatter(const void* in, void* out, const int* counts, MPI_Datatype type, MPI_Op op,
                                    MPI_Comm comm, MPI_Request* r) {
   if (!std::exchange(is_left_out, false)) return PMPI_Ireduce_scatter(in, out, counts, type, op, comm, r);
@@ -29,11 +29,11 @@ template <class T>
 constexpr bool has_sum = kolo::native_of<kolo::mpi::transport>::has<kolo::kind::allreduce, T, kolo::sum_t>();
 static_assert(has_sum<float> && has_sum<double> && has_sum<long double> && has_sum<std::uint64_t>);
 #ifdef __SIZEOF_FLOAT128__
-__extension__ typedef __float128 quad;  // which is a floating-point type where the extensions of GNU are on
+__extension__ typedef __float128 quad;  // a floating-point type if GNU extensions are on
 static_assert(!has_sum<quad>);
 #endif
 
-/// Values, not bytes: a long double has some that mean nothing.
+/// Compares values, not bytes: a long double has padding.
 template <class T>
 void expect_values(complaints& wrong, const char* name, const std::vector<T>& got, const std::vector<T>& wanted) {
   wrong.expect(got == wanted, std::string{name} + " is wrong");
@@ -57,7 +57,7 @@ void try_native(complaints& wrong, kolo::mpi::communicator& comm, const char* na
   expect_values(wrong, name, started, wanted);
 }
 
-/// Every type and operator; numbers so small that floats are exact.
+/// Every type and operator, with numbers so small that floats are exact.
 template <class T>
 void every_operator(mpi_world& world, const char* type) {
   world.run(type, [&](complaints& wrong) {
@@ -85,7 +85,7 @@ void every_operator(mpi_world& world, const char* type) {
   });
 }
 
-/// What follows a reduction follows MPI's own, too: all of this rank's block at once.
+/// An epilogue also follows MPI's own reduction: for all of this rank's block at once.
 void epilogues(mpi_world& world) {
   world.run("an epilogue", [](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
@@ -140,7 +140,7 @@ struct natively {
 };
 
 void layouts(mpi_world& world) {
-  world.run("views that MPI's own collectives cannot take are copied", [&](complaints& wrong) {
+  world.run("a view that MPI's own collectives cannot take is copied", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     layouts_of_a_rank rank{wrong, comm};
     rank.reduce_all(natively{}), rank.move_all(natively{});
@@ -171,7 +171,7 @@ void expect_refusal(complaints& wrong, const char* sentence, F call) {
 }
 
 void refusals(mpi_world& world) {
-  world.run("what MPI's own collectives refuse", [&](complaints& wrong) {
+  world.run("MPI's own collectives refuse more than 2^31 - 1 bytes", [&](complaints& wrong) {
     std::vector<float> x(12);
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     const std::span<float> huge{x.data(), std::size_t{1} << 30};  // never touched
@@ -182,25 +182,25 @@ void refusals(mpi_world& world) {
       kolo::reduce_scatter(other, huge.first(huge.size() / 2), huge.first(mine.count), kolo::sum, native);
     });
   });
-  world.run("MPI's own reduce_scatter takes vectors of 2^30 bytes, on any number of ranks", [&](complaints& wrong) {
-    if (world.size() == 1) return;  // nothing is asked of MPI
+  world.run("MPI's own reduce_scatter takes 2^30 bytes, on any number of ranks", [&](complaints& wrong) {
+    if (world.size() == 1) return;  // one rank does not call MPI
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     const std::size_t n = std::size_t{1} << 28;
     const auto mine = kolo::block(n, comm.size(), comm.rank());
     const std::unique_ptr<float[]> in{new float[n]}, out{new float[mine.count]};  // never touched
     is_left_out = true;
     kolo::reduce_scatter(comm, std::span{in.get(), n}, std::span{out.get(), mine.count}, kolo::sum, native);
-    wrong.expect(!std::exchange(is_left_out, false), "it was not asked");
+    wrong.expect(!std::exchange(is_left_out, false), "MPI's own was not called");
   });
-  world.run("a rank is late for MPI's own collective", [&](complaints& wrong) {
+  world.run("a late rank makes MPI's own collective time out", [&](complaints& wrong) {
     if (world.size() == 1) return;
-    static int x = 1;  // stays MPI's
+    static int x = 1;  // in use by MPI until it ends
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
     if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{300});
     try {
       kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, native,
                       {.timeout = world.rank() == 0 ? std::chrono::seconds{20} : std::chrono::milliseconds{100}});
-      kolo::barrier(comm);  // the late rank has what all had sent, and hears of it now
+      kolo::barrier(comm);  // the late rank's allreduce may complete; then barrier reports the timeout
       wrong.say("the deadline did not hold");
     } catch (const kolo::error& e) {
       wrong.expect(e.code() == kolo::errc::timeout, e.what());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that combines, by every algorithm, over MPI: the same tests as over threads.
+// Every reducing collective, by every algorithm, over MPI: the tests that run over threads too.
 #include "collectives/every_reduction.hpp"
 #include "mpi/every_size.hpp"
 

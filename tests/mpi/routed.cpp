@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Shared memory between neighbours, MPI between the others: the laws, collectives, their bits, groups, failures, copies by fork; on one node and on several.
+// routed_communicator: shared memory within a node, MPI between nodes: laws, collectives, bits, split, failures, fork; on one node and on several.
 #include "support/count_allocations.hpp"
 
 #include "collectives/every_movement.hpp"
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// On nodes of so many ranks; 0: all share this host.
+/// Nodes of `ranks` ranks; 0: all ranks share this host.
 kolo::mpi::options nodes_of(int ranks) { return {.timeout = 60s, .ranks_per_node = ranks}; }
 
 std::string all_agree(const std::string& said) {
@@ -25,7 +25,7 @@ std::string all_agree(const std::string& said) {
   return said == first ? "" : "rank 0 says \"" + std::string{first} + "\", this one \"" + said + '"';
 }
 
-/// The laws after which a communicator is broken. All ranks hear of it before they leave.
+/// The laws that break a communicator. All ranks learn of the failure before they destroy it.
 void laws_of_failure(mpi_world& world, int node) {
   const auto law = [&](const char* name, auto of) {
     world.run(name, [&](complaints& wrong) {
@@ -43,7 +43,9 @@ void laws_of_failure(mpi_world& world, int node) {
   law("a deadline passes for all", laws::deadline_passes);
   law("another tag is a mismatch", [](auto& t) {
     if (const auto broken = laws::another_tag_is_a_mismatch(t); !broken.empty()) return broken;
-    return laws::end_of_waiting(t, 0).code == kolo::errc::mismatch ? "" : std::string{"the others hear of it"};
+    return laws::end_of_waiting(t, 0).code == kolo::errc::mismatch
+               ? ""
+               : std::string{"the other ranks did not get the mismatch"};
   });
 }
 
@@ -91,12 +93,12 @@ void topologies(mpi_world& world) {
     auto turned = groups.split(0, -world.rank());
     const auto t = kolo::topology_of(turned);
     wrong.expect(t.holds(world.size()) && t.size(0, world.size()) == (world.size() % 3 == 0 ? 3 : world.size() % 3),
-                 "the smaller node comes first");
+                 "the smaller node does not come first");
     if (world.size() < 4) return;
     auto mixed = groups.split(0, world.rank() % 3);
     try {
       kolo::topology_of(mixed);
-      wrong.say("ranks that are not numbered node by node have no topology");
+      wrong.say("ranks that are not numbered node by node have a topology");
     } catch (const kolo::error& e) {
       wrong.expect(
           e.code() == kolo::errc::invalid_argument && std::string{e.what()}.find("node by node") != std::string::npos,
@@ -111,10 +113,10 @@ void topologies(mpi_world& world) {
 }
 
 void neighbours(mpi_world& world) {
-  world.run("shared memory among neighbours", [&](complaints& wrong) {
+  world.run("node_communicator: the ranks of a node", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, nodes_of(3)};
     auto near = kolo::shm::node_communicator(comm);
-    wrong.expect(near.rank() == comm.local_rank() && near.size() == comm.local_size(), "as many as the node has");
+    wrong.expect(near.rank() == comm.local_rank() && near.size() == comm.local_size(), "not the node's ranks");
     int x[] = {world.rank()}, wanted = 0;
     kolo::allreduce(near, x, kolo::sum);
     for (int r = world.rank() / 3 * 3; r < std::min(world.rank() / 3 * 3 + 3, world.size()); ++r) wanted += r;
@@ -127,30 +129,31 @@ void neighbours(mpi_world& world) {
       said = e.what();
       wrong.expect(e.code() == kolo::errc::mismatch, said);
     }
-    wrong.expect(!said.empty() && all_agree(said).empty(), "what fails on one node fails on all: " + all_agree(said));
+    wrong.expect(!said.empty() && all_agree(said).empty(),
+                 "a failure on one node is not the same on all: " + all_agree(said));
     kolo::barrier(comm);
   });
 }
 
-/// Ranks without neighbours: what the transport of MPI does alone, its split too, and how one leaves.
+/// No rank has a neighbour: all operations and split go over MPI alone, and a rank leaves.
 void all_far(mpi_world& world) {
-  world.run("all goes over MPI", [&](complaints& wrong) {
+  world.run("far_only: everything goes over MPI", [&](complaints& wrong) {
     using transport = kolo::mpi::routed_communicator::transport_type;
     kolo::mpi::routed_communicator comm{transport::far_only(kolo::mpi::transport{MPI_COMM_WORLD, nodes_of(0)})};
     const auto& its = comm.transport();
     wrong.expect(!its.is_near() && !its.has_slots() && comm.local_size() == 1 && comm.node_count() == world.size(),
-                 "each rank is a node");
+                 "a node has several ranks");
     if (const auto broken = laws::messages_arrive_in_order(comm.transport()); !broken.empty()) wrong.say(broken);
     try_allreduce(comm, wrong, "allreduce over MPI", 1009, kolo::automatic{});
     auto part = comm.split(world.rank() % 2, 0);
     try_allreduce(part, wrong, "allreduce over MPI in a part", 1009, kolo::ring{});
     auto near = transport::near_where_possible(kolo::mpi::transport{MPI_COMM_WORLD, nodes_of(0)}, 10s);
-    wrong.expect(near.has_slots() == near.is_near(), "one host has memory, or it has not");
+    wrong.expect(near.has_slots() == near.is_near(), "has_slots() and is_near() differ");
     if (world.size() == 1) return;
     const int last = world.size() - 1;
     if (world.rank() == last) return comm.transport().leave("it has better things to do");
     const auto end = laws::end_of_waiting(comm.transport(), last);
-    wrong.expect(end.code == kolo::errc::peer_failed, "who leaves says so");
+    wrong.expect(end.code == kolo::errc::peer_failed, "leave is not reported as peer_failed");
   });
 }
 
@@ -162,19 +165,19 @@ void refused(mpi_world& world, int node) {
     std::vector<int> x(10), y(comm.rank() == last ? 9 : 10);
     for (int k = 0; k < 2; ++k) try {
         kolo::allreduce(comm, x, y, kolo::sum, kolo::ring{});
-        wrong.say("it was not noticed");
+        wrong.say("no error");
       } catch (const kolo::error& e) {
         wrong.expect(e.peer() == last && e.code() == (k == 0 && comm.rank() == last ? kolo::errc::invalid_argument
                                                                                     : kolo::errc::peer_failed),
                      e.what());
       }
-    wrong.expect(MPI_Wtime() - begin < 30, "it took long to notice");
+    wrong.expect(MPI_Wtime() - begin < 30, "the error came late");
   });
 }
 
 template <class Comm>
 void forked(mpi_world& world, int node) {
-  world.run("a copy by fork says nothing", [&](complaints& wrong) {
+  world.run("a forked copy of a communicator sends nothing", [&](complaints& wrong) {
     Comm comm{MPI_COMM_WORLD, nodes_of(node)};
     if (world.rank() == world.size() - 1)
       child{[&] {
@@ -210,21 +213,20 @@ void memory(mpi_world& world) {
 int main(int argc, char** argv) {
   kolo::mpi::environment env{argc, argv};
   mpi_world world;
-  if (argc > 1 && std::strcmp(argv[1], "hosts") == 0) {  // started by two_hosts.sh
+  if (argc > 1 && std::strcmp(argv[1], "hosts") == 0) {  // run by two_hosts.sh
     world.run("two hosts", [&](complaints& wrong) {
       kolo::mpi::routed_communicator comm{MPI_COMM_WORLD, nodes_of(0)};
-      wrong.expect(comm.node_count() == 2 && comm.local_size() * 2 == world.size(), "MPI does not see two hosts");
+      wrong.expect(comm.node_count() == 2 && comm.local_size() * 2 == world.size(), "MPI sees one host");
     });
     collectives(world, 0);
     std::fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
-    ::_exit(
-        world.status());  // over TCP, MPI_Finalize of MPICH 4.0 sometimes waits for ever, also in programs without kolo
+    ::_exit(world.status());  // over TCP, MPI_Finalize of MPICH 4.0 sometimes hangs, also without kolo
   }
   const bool is_oversubscribed = world.size() > 4;
   for (const int node : is_oversubscribed ? std::vector{3} : std::vector{0, 1, 2, 3}) {
     collectives(world, node);
-    same_bits(world, "two_level, bit for bit", node,
+    same_bits(world, "two_level: the bits of shared memory", node,
               kolo::two_level<>{.nodes = {.ranks_per_node = node > 0 ? node : 2}});
   }
   topologies(world);
@@ -232,7 +234,7 @@ int main(int argc, char** argv) {
   all_far(world);
   laws_of_failure(world, 2);
   if (world.size() > 1) refused(world, 3);
-  same_bits(world, "the automatic choice on one node, bit for bit", 0, kolo::automatic{});
+  same_bits(world, "automatic on one node: the bits of shared memory", 0, kolo::automatic{});
   neighbours(world);
   forked<kolo::mpi::communicator>(world, 0);
   for (const int node : {0, 1, 2}) forked<kolo::mpi::routed_communicator>(world, node);

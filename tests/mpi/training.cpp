@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The same training over MPI and over the shared memory of the same processes: the same parameters, bit for bit.
+// The same training over MPI and over shared memory gives the same parameters, bit for bit.
 #include <kolo/train.hpp>
 
 #include <cmath>
@@ -11,7 +11,7 @@ using namespace testing;
 
 namespace {
 
-/// Numbers that look random and are the same everywhere.
+/// Pseudorandom numbers, the same everywhere.
 float noise(std::uint64_t i) {
   i = (i + 1) * 0x9e3779b97f4a7c15u;
   i = (i ^ (i >> 31)) * 0xbf58476d1ce4e5b9u;
@@ -37,7 +37,7 @@ struct momentum {
 
 constexpr std::size_t inputs = 23, hidden = 31, batch_size = 5;
 
-/// Two layers with a tanh between them, fitted to a function of the inputs.
+/// Two layers with a tanh between them; the target is a function of the inputs.
 class network {
  public:
   explicit network(int rank)
@@ -77,7 +77,7 @@ class network {
 
 template <class C, class A>
 std::vector<float> trained(C& comm, const A& algorithm) {
-  network model{comm.rank()};  // every rank begins elsewhere
+  network model{comm.rank()};  // every rank has other initial values
   kolo::broadcast_parameters(comm, model.parameters);
   kolo::distributed_optimizer optimizer{comm, momentum{0.01f * static_cast<float>(comm.size())}, model.parameters,
                                         algorithm};
@@ -93,15 +93,15 @@ std::vector<float> trained(C& comm, const A& algorithm) {
 template <class A>
 void compare(mpi_world& world, const char* name, const A& algorithm) {
   world.run(name, [&](complaints& wrong) {
-    auto shared = kolo::shm::world();  // finds the ranks that mpiexec started
+    auto shared = kolo::shm::world();  // the ranks that mpiexec started
     wrong.expect(shared.size() == world.size() && shared.rank() == world.rank(),
                  "the shared memory has other ranks than MPI");
     if (shared.size() != world.size()) return;
     const auto wanted = trained(shared, algorithm);
     wrong.expect(std::isfinite(wanted[0]) && wanted[0] != noise(inputs * hidden * 1000),
-                 "the training itself went wrong");
+                 "the training diverged or changed nothing");
     for (const std::size_t piece : {std::size_t{256}, kolo::mpi::options{}.piece_bytes}) {
-      if (world.size() > 4 && piece == 256) continue;  // a turn of the scheduler's for each message
+      if (world.size() > 4 && piece == 256) continue;  // every message costs a context switch
       kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.piece_bytes = piece}};
       const auto got = trained(comm, algorithm);
       expect_same(wrong, std::string{"in pieces of "} + std::to_string(piece) + " bytes", world.rank(), got, wanted);

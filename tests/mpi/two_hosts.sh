@@ -1,27 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Runs an MPICH program on two "hosts" of one machine (tests/support/two_hosts.sh). What it made is gone when it ends.
-# A program leaves by _exit, without MPI_Finalize, which over TCP does not always end (MPICH 4.0, UCX 1.13). So mpiexec's own end tells nothing:
-# it may fail to tell one host of the end of the other's, which has ended too. What counts is what each rank ended with.
-# Usage: two_hosts.sh RANKS_PER_HOST PROGRAM ARGUMENT...     RATE=1gbit MPIEXEC=mpiexec.mpich; exit status 77: it cannot be run here
+# Runs an MPICH program on two "hosts" of one machine (tests/support/two_hosts.sh), and removes them. Programs end by _exit, because MPI_Finalize over TCP may
+# hang (MPICH 4.0, UCX 1.13). So mpiexec's exit status is not used: it may miss the end of the other host's ranks. Each rank's own status counts.
+# Usage: two_hosts.sh RANKS_PER_HOST PROGRAM ARGUMENT...     RATE=1gbit MPIEXEC=mpiexec.mpich; exit status 77: this machine cannot run it
 set -euo pipefail
 . "$(dirname "$0")/../support/two_hosts.sh"
 mpiexec=${MPIEXEC:-mpiexec.mpich}
-command -v "$mpiexec" > /dev/null || not_run "there is no $mpiexec here"
+command -v "$mpiexec" > /dev/null || not_run "there is no $mpiexec"
 make_two_hosts
 
 ranks=$1
 shift
 work=$(mktemp -d) launched=
 clean_up() {
-  trap '' INT TERM HUP  # timeout sends two
+  trap '' INT TERM HUP  # timeout sends two signals
   if [ -n "$launched" ]; then kill -TERM -- "-$launched" 2> /dev/null || true; fi
   remove_two_hosts
   rm -rf "$work"
 }
 trap clean_up EXIT
 
-# What hydra calls instead of ssh: options, the host, a command.
+# Hydra calls this instead of ssh: options, the host, a command.
 cat > "$work/launch" << WRAPPER
 #!/bin/sh
 while [ "\${1#-}" != "\$1" ]; do shift; done
@@ -33,10 +32,10 @@ chmod +x "$work/launch"
 printf '10.77.0.%s:%s\n' 1 "$ranks" 2 "$ranks" > "$work/hosts"
 sent() { on_host 1 cat /sys/class/net/wire/statistics/tx_bytes; }
 
-# What mpiexec starts in place of the program: it says what the rank ended with, and stays until each rank has said so.
+# mpiexec starts this instead of the program: it records the rank's exit status, and waits until each rank has recorded its own.
 cat > "$work/rank" << WRAPPER
 #!/bin/sh
-trap '' USR1  # hydra tells the others so that one has ended
+trap '' USR1  # hydra's signal that another process has ended
 status=0
 "\$@" || status=\$?
 echo \$status > "$work/unsaid.\$PMI_RANK"
@@ -45,7 +44,7 @@ while [ -d "$work" ] && [ \$(ls "$work" | grep -c '^ended') -lt $((2 * ranks)) ]
 WRAPPER
 chmod +x "$work/rank"
 
-# By anything else UCX would see through the walls: it is one machine.
+# UCX's other transports would see one machine.
 export UCX_TLS=tcp,self UCX_NET_DEVICES=wire UCX_LOG_LEVEL=error
 before=$(sent)
 setsid ip netns exec "$hosts.1" "$mpiexec" -disable-auto-cleanup -iface wire -launcher ssh -launcher-exec "$work/launch" -f "$work/hosts" -n $((2 * ranks)) "$work/rank" "$@" &

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tests under mpiexec: every rank says what it found wrong, rank 0 prints it, and all end with the same status.
+// Tests under mpiexec: rank 0 prints what each rank found wrong, and all end with the same status.
 #pragma once
 
 #include <kolo/mpi/mpi.hpp>
@@ -15,7 +15,7 @@
 
 namespace testing {
 
-/// A program's tests, on all ranks of MPI_COMM_WORLD. What is said travels over MPI itself, which a broken communicator does not disturb.
+/// A program's tests, on all ranks of MPI_COMM_WORLD. The results are gathered by MPI itself, because a test may break its communicator.
 class mpi_world {
  public:
   mpi_world() {
@@ -25,7 +25,7 @@ class mpi_world {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// test(complaints): collective. Says which rank found what wrong, and how long it took.
+  /// Runs test(complaints), which is collective. Prints what each rank found wrong, and the time.
   template <class F>
   void run(const char* name, F test) {
     complaints wrong;
@@ -50,7 +50,7 @@ class mpi_world {
     failed_ += good ? 0 : 1;
   }
 
-  /// A law of tests/laws, for a transport of its own.
+  /// Runs a law of tests/laws on a transport of its own.
   template <class Law>
   void law(const char* name, Law law_of) {
     run(name, [&](complaints& wrong) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the comparison of two schedules: what has the same bits has them, and what has not is told apart.
+// Catches mistakes in the comparison of two schedules: it must find equal bits equal, and different bits different.
 #include <kolo/schedule/binomial.hpp>
 #include <kolo/schedule/chain.hpp>
 #include <kolo/schedule/direct.hpp>
@@ -22,7 +22,7 @@ void expect(bits_fault what, const bits_verdict& v) {
   ++wrong;
 }
 
-/// Rank 0 takes what the others have, in turn or at once; in no round does an operator finish.
+/// Rank 0 receives from the other ranks one after another or at once; no round applies the operator's finish.
 struct in_turn {
   static constexpr auto collective = kind::reduce;
   bool at_once = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in checked mode: every disagreement ends on every rank, in the same words, with the right ranks, places and number.
+// Catches mistakes in checked mode: every disagreement ends on every rank with the same text, which has the right ranks, places and number.
 // built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
@@ -19,7 +19,7 @@ using namespace kolo;
 
 std::atomic<bool> good{true};
 
-/// Three ranks; every one is told `wanted`. "" stands for no error.
+/// Three ranks; f ends on every one with an error that contains `wanted`; "" stands for no error.
 template <class F>
 void told(const char* wanted, F f, std::size_t slot_bytes = 64 * 1024) {
   const auto rank = [&](auto& comm) {
@@ -42,7 +42,7 @@ void sum_of(C& comm, std::size_t n) {
   allreduce(comm, x, sum);
 }
 
-/// Is a call refused because another thread of this rank is calling?
+/// True if the call is refused because another thread of this rank is calling.
 template <class F>
 bool is_second(F f) {
   try {
@@ -64,7 +64,7 @@ void one_at_a_time() {
   if (is_second(enter)) good = false;
   threads::run(1,
                [](auto& comm) {
-                 comm.engine()->is_comparing = true;  // as another thread would leave it
+                 comm.engine()->is_comparing = true;  // as if another thread were comparing
                  if (!is_second([&] { barrier(comm); })) good = false;
                },
                {.checked = true});

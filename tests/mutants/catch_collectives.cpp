@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the executor and in the slots of the threads: every collective on a few threads, cut into many pieces.
+// Catches mistakes in the executor and in the slots of threads: every collective on a few threads, cut into many pieces.
 // built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
@@ -27,7 +27,7 @@
 
 namespace {
 
-struct affine {  // x -> a x + b modulo 2^32: composing does not commute
+struct affine {  // x -> a x + b modulo 2^32: composition does not commute
   unsigned a, b;
   bool operator==(const affine&) const = default;
 };
@@ -49,7 +49,7 @@ vector combined(int ranks, std::size_t n, std::size_t first = 0) {
     for (std::size_t i = 0; i < n; ++i) x[i] = then{}(x[i], at(r, first + i));
   return x;
 }
-/// n elements of every rank, the first of rank r at r * n.
+/// n elements of every rank; those of rank r begin at r * n.
 vector joined(int ranks, std::size_t n) {
   vector all;
   for (int r = 0; r < ranks; ++r)
@@ -113,7 +113,7 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   auto x = in, there = in;
   kolo::broadcast(comm, x, root, kolo::chain{.segments = 3});
   expect(x == of(root, n));
-  for (const std::size_t length : {n, std::size_t{20}}) {  // and in a few pieces
+  for (const std::size_t length : {n, std::size_t{20}}) {  // also in a few pieces
     x = of(r, length);
     kolo::broadcast(comm, x, root, kolo::one_shot{});
     expect(x == of(root, length));
@@ -126,7 +126,7 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   const auto few = std::min(n, std::size_t{3});
   const vector first = of(r, few), rest = of(r, n - few, few);
   if (r % 2 == 0) kolo::allgather(comm, kolo::bucket{first, rest}, whole, kolo::one_shot{});
-  else kolo::allgather(comm, in, whole, kolo::one_shot{});  // the peers address its first piece, too
+  else kolo::allgather(comm, in, whole, kolo::one_shot{});  // the peers also reference its first piece
   expect(whole == all);
   kolo::gather(comm, in, whole, root, kolo::binomial{});
   expect(r != root || whole == all);
@@ -143,7 +143,7 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
   expect(p == 1 || (ragged.front() == at(1, 0) && ragged.back() == at(p - 1, n - 1)));
 }
 
-/// Whoever has prepared to wait is woken by the next notification, before its time is over.
+/// A rank that has prepared to wait is woken by the next notification, before its timeout.
 void eventcounts() {
   kolo::detail::os::eventcount eventcount;
   std::atomic<bool> armed{false};
@@ -158,7 +158,7 @@ void eventcounts() {
   eventcount.notify();
 }
 
-/// Nobody passes a barrier before everybody has come.
+/// No rank passes a barrier before all ranks have called it.
 void barriers(kolo::threads::communicator& comm, std::atomic<int>& come) {
   for (int k = 1; k <= 20; ++k) {
     ++come;
@@ -168,7 +168,7 @@ void barriers(kolo::threads::communicator& comm, std::atomic<int>& come) {
   }
 }
 
-/// Two ranks exchange all of their eight blocks in one round: more than there are slots.
+/// Two ranks exchange all of their eight blocks in one round: more blocks than slots.
 struct exchange {
   static constexpr auto collective = kolo::kind::allreduce;
   static constexpr int blocks(int) { return 8; }
@@ -179,7 +179,7 @@ struct exchange {
   }
 };
 
-/// Rank 1, driven by hand, sends everything and takes nothing: what rank 0 has not sent yet must stay as it is.
+/// The test acts as rank 1, which sends everything and receives nothing: what rank 0 has not sent yet must not change.
 template <class Algorithm>
 void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   kolo::detail::shm::region_shape shape;
@@ -209,7 +209,7 @@ void slow_peer(const Algorithm& algorithm, bool in_place = true) {
   expect(request.test());
 }
 
-/// Two ranks on this thread: they have little for each other, or one of them much; and rank 0 has much for itself.
+/// Two ranks on this thread: they exchange few elements, or one sends more; and rank 0 has some for itself.
 void unequal_parts(std::size_t there, std::size_t back) {
   const kolo::detail::shm::region_shape shape{2, {.slot_bytes = 64}};
   kolo::detail::shm::private_mapping memory;
@@ -222,10 +222,10 @@ void unequal_parts(std::size_t there, std::size_t back) {
   bool is_done = false;
   for (int k = 0; k < 100 && !is_done; ++k) is_done = a.test() & b.test();
   expect(is_done && out.back() == 4 && other_out == std::vector<int>(there, 3));
-  if (!is_done) first.transport().fail({});  // so that nobody waits
+  if (!is_done) first.transport().fail({});  // so that no rank waits
 }
 
-/// Rank 0 of five, driven by hand, has nothing for the others, who do not go on to the next post before its own is there.
+/// The test acts as rank 0 of five, which has no elements: the others must not go on to the next post before rank 0 has made its own.
 void who_has_nothing_is_waited_for() {
   constexpr int p = 5, posts = 3;
   const kolo::detail::shm::region_shape shape{p, {.slot_bytes = 64}};
@@ -258,7 +258,7 @@ void who_has_nothing_is_waited_for() {
   }
   const bool done = are_done();
   expect(done && out == std::vector(out.size(), std::vector<int>(160, 3)));
-  if (!done) first.fail({});  // so that nobody waits
+  if (!done) first.fail({});  // so that no rank waits
 }
 
 void groups(kolo::threads::communicator& comm) {

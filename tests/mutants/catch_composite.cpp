@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in two wires under one communicator: which one a call takes, in what order, and whose failure it is.
+// Catches mistakes in two transports under one communicator: which one a call uses, in what order, and whose failure it is.
 // built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
@@ -41,7 +41,7 @@ void calls(C& comm) {
   again.wait();
 }
 
-/// The name of what failed in the name of another.
+/// The operation that a failure is reported under by the composite.
 std::string name_of(kolo::origin found_in) {
   try {
     kolo::detail::transport::in_the_name_of("composite", [&] {
@@ -53,7 +53,7 @@ std::string name_of(kolo::origin found_in) {
   return "";
 }
 
-/// One rank alone, so that nobody else decides.
+/// With one rank, so that no other rank decides.
 template <class C>
 void failures(C& comm) {
   auto& slots = comm.second().transport();
@@ -74,7 +74,7 @@ void first_cause(C& comm) {
   expect(comm.first().transport().fail(somebodys(7)).peer == 6);
 }
 
-/// Rank 1 is lost when the second wire has shrunk and the first one has not.
+/// Rank 1 leaves after it has shrunk the second transport, and before the first one.
 template <class C>
 void lost_in_between(C& comm) {
   kolo::threads::transport& second = comm.second().transport();

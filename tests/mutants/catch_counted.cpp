@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the transport that counts: what a run sends is what the schedule costs.
+// Catches mistakes in the transport that counts: a run must send what the schedule's cost says.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
@@ -33,7 +33,7 @@ void compare(const C& comm, const S& schedule, std::size_t bytes) {
 
 template <class T>
 void try_it(int ranks) {
-  static_assert(!SharedMemoryTransport<T>, "on a Pairing wire other messages are sent than the schedule says");
+  static_assert(!SharedMemoryTransport<T>, "over shared memory other messages are sent than the schedule says");
   detail::shm::region_shape shape;
   shape.ranks = ranks;
   kolo::detail::shm::private_mapping memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the transports that do harm on purpose and that remember: the planned rank fails where it was planned, and all is written down.
+// Catches mistakes in the transports that inject faults and that trace: the planned rank fails where planned, and every event is recorded.
 // built with others: ranks
 #include <kolo/adapt/chrome_trace.hpp>
 #include <kolo/collective/allreduce.hpp>
@@ -36,7 +36,7 @@ int sum(C& comm, std::chrono::nanoseconds timeout = std::chrono::seconds{10}) {
   return x[299];
 }
 
-/// The failure of that rank's second call: as planned, in the planned round, and not before.
+/// Rank 1's second call fails in the planned round, and not before.
 template <class T>
 void fails_as_planned() {
   on_threads<faulty<T>>([](auto& comm) {
@@ -59,7 +59,7 @@ void is_cut_as_planned() {
       sum(comm, std::chrono::milliseconds{comm.rank() == 1 ? 100 : 10000});
       expect(false);
     } catch (const error& e) {
-      expect(e.code() == errc::timeout && e.peer() == -1);  // all wait
+      expect(e.code() == errc::timeout && e.peer() == -1);  // all ranks wait
     }
   });
 }
@@ -93,7 +93,7 @@ void is_written_down() {
   });
 }
 
-/// As pieces of a slot and as halves of swaps: each is noted by who sends it and by who receives it.
+/// Pieces of slots and halves of exchanges: the sender and the receiver each record one event.
 template <class Algorithm>
 void is_written_down_in_slots(Algorithm algorithm) {
   std::atomic<int> noted{0}, sent{0};

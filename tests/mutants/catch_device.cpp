@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in what serves device views: two ranks and a device that a double of the CUDA runtime stands for.
+// Catches mistakes in the transport for device views: two ranks on the fake CUDA runtime.
 // built with others: devices
 #include "cuda/on_double.hpp"
 #include "cuda/same_bits.hpp"
@@ -15,7 +15,7 @@ void calls(complaints& wrong, kolo::communicator<device_transport>& comm) {
   tensor<float> a{of_rank(r, 1500), s}, b{of_rank(r, 300), s};
   const kolo::device_strided<float, 2> columns{b.data(), {75, 1}, {4, 1}};
   const auto mine = of_rank(r, 1500);
-  kolo::cuda::copy(a.data(), mine.data(), 6000, s);  // has not happened yet
+  kolo::cuda::copy(a.data(), mine.data(), 6000, s);  // still pending
   kolo::allreduce(comm, a.view(), kolo::sum, kolo::ring{}, {.stream = s});
   kolo::allreduce(comm, a.view(), kolo::sum, kolo::ring{}, {.stream = other});
   std::vector<float> got(1500);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the order of what is enqueued, grouped, awaited and aborted over NCCL, which a double stands for.
+// Catches mistakes in the order of what is enqueued, grouped, awaited and aborted over NCCL, on the fake NCCL.
 // built with others: devices
 #include "cuda/nccl_ranks.hpp"
 #include "support/ends.hpp"
@@ -19,7 +19,7 @@ void alone(complaints& wrong) {
       kolo::cuda::fill(x.data(), 0, 40, s);
       comm.transport().wait({.stream = s});
       const cuda_double::eyes open;
-      wrong.expect(x.data()[9] == 0, "the stream was not awaited");
+      wrong.expect(x.data()[9] == 0, "wait did not wait for the stream");
     }
     cuda_double::device_of_thread = 1;
     const kolo::cuda::stream foreign;
@@ -33,16 +33,16 @@ void alone(complaints& wrong) {
     f.peer = 1;
     over.transport().fail(f);
     f.peer = 2;
-    wrong.expect(over.transport().fail(f).peer == 1, "not the first cause");
+    wrong.expect(over.transport().fail(f).peer == 1, "fail did not keep the first failure");
     nccl_double::aborted = 0;
     comm.transport().fail(f);
-    wrong.expect(nccl_double::aborted == 1, "nothing was aborted");
+    wrong.expect(nccl_double::aborted == 1, "NCCL was not aborted");
     nccl_double::stays_away = true;
     ::alarm(10);
     const auto late = words_of([&] { kolo::nccl::communicator never{host, kolo::nccl::options{.timeout = 50ms}}; });
     ::alarm(0);
     wrong.expect(late.find("ncclCommInitRankConfig has not come to its end") != std::string::npos,
-                 "at the start: " + late);
+                 "the constructor: " + late);
   });
   nccl_double::reset();
 }

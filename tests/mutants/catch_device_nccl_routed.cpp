@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in device views over two wires: two nodes of two, NCCL's double on each and staged messages between them; failures of either wire.
+// Catches mistakes in device views over two transports: two nodes of two ranks, the fake NCCL on each and staged messages between them; failures of either
+// transport.
 // built with others: devices
 #include "cuda/nccl_ranks.hpp"
 #include "cuda/on_double.hpp"
@@ -27,9 +28,9 @@ void run(complaints& wrong, F f) {
           communicator comm{kolo::nccl::transport{here, {.timeout = 5s}},
                             staged{kolo::cuda::route::staged, memory, region, shape, all.rank()}, all.rank() / 2};
           const kolo::cuda::stream s;
-          kolo::barrier(all);  // nobody fails before all have come
+          kolo::barrier(all);  // no rank fails before all have made their communicator
           f(comm, s);
-          kolo::barrier(all);  // nobody leaves before
+          kolo::barrier(all);  // no rank leaves before
         },
         o);
   } catch (const std::exception& e) {
@@ -57,7 +58,7 @@ int main() {
     kolo::allreduce(comm, x.view(), kolo::sum, kolo::two_level<>{.nodes = {.ranks_per_node = 2}}, {.stream = s});
     kolo::allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = s});
     comm.transport().wait({.stream = s});
-    expect_same(wrong, "two levels", comm.rank(), x.values(), summed(4, 1000));
+    expect_same(wrong, "two_level", comm.rank(), x.values(), summed(4, 1000));
   });
   run(wrong, [&](communicator& comm, cudaStream_t) {
     if (comm.rank() != 3) return;
@@ -65,7 +66,7 @@ int main() {
       const cuda_double::guard held{cuda_double::the.lock};
       comm.transport().near_wire().native_handle()->fault = ncclRemoteError;
     }
-    wrong.expect(rank_in_error(comm) == 3, "what NCCL finds is not seen, or not rank 3's");
+    wrong.expect(rank_in_error(comm) == 3, "an NCCL error is not found, or not as rank 3's");
   });
   run(wrong, [&](communicator& comm, cudaStream_t) {
     if (comm.rank() != 2) return;
@@ -73,7 +74,7 @@ int main() {
     f.code = kolo::errc::system;
     f.rank = 2;
     comm.transport().fail(f);
-    wrong.expect(!comm.transport().near_wire().native_handle(), "NCCL goes on after a failure");
+    wrong.expect(!comm.transport().near_wire().native_handle(), "NCCL was not aborted after a failure");
   });
   std::fputs(wrong.text().c_str(), stderr);
   return wrong.text().empty() ? 0 : 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in plans that are one kernel on each device, over doubles of the CUDA runtime and of kernels whose blocks wait for each other.
+// Catches mistakes in plans that are one kernel on each device, on the fake CUDA runtime and on fake kernels whose blocks wait for each other.
 // built with others: devices
 #include "cuda/one_kernel_calls.hpp"
 #include "fake_cuda/together.hpp"

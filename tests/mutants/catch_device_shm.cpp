@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes between processes that open each other's memory on devices, which a double of the CUDA runtime stands for.
+// Catches mistakes between processes that open each other's device memory, on the fake CUDA runtime.
 // built with others: devices
 #include "cuda/shm_ranks.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 int faults = 0;
 
-/// Who does not come is not waited for long.
+/// Runs f with a short timeout.
 template <class F>
 void on_devices(int p, F f, const std::string& expected = "") {
   const auto end = on_device_processes(p,
@@ -25,7 +25,7 @@ void on_devices(int p, F f, const std::string& expected = "") {
   }
 }
 
-/// Kept open, freed and allocated again: in a call each, so that no slot is used twice.
+/// Memory that is kept open, freed and allocated again, in one call each, so that no slot is used twice.
 void other_memory(complaints& wrong, auto& comm, cudaStream_t s) {
   for (int k = 0; k < 3; ++k) {
     const tensor<float> before{of_rank(0, 10), s};
@@ -35,7 +35,8 @@ void other_memory(complaints& wrong, auto& comm, cudaStream_t s) {
     for (std::size_t i = 20; i < 70; ++i) expected[i] = of_rank(0, 100)[i] * static_cast<float>(2 * k + 3);
     expect_same(wrong, "sum", comm.rank(), x.values(), expected);
   }
-  wrong.expect(cuda_double::the.windows.size() <= 2, "kept open: " + std::to_string(cuda_double::the.windows.size()));
+  wrong.expect(cuda_double::the.windows.size() <= 2,
+               "open allocations: " + std::to_string(cuda_double::the.windows.size()));
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ int main() {
     {
       auto part = comm.split(0, comm.rank());
       kolo::allreduce(part, x.view(), kolo::sum, kolo::one_shot{}, {.stream = s});
-    }  // nobody has waited for what is on the stream
+    }  // the work on the stream is still pending
     two.arrive_and_wait();
     expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes between ranks that reach each other's memory on devices, which a double of the CUDA runtime stands for.
+// Catches mistakes between ranks that access each other's device memory, on the fake CUDA runtime.
 // built with others: devices
 #include "cuda/threads_ranks.hpp"
 
@@ -7,7 +7,7 @@ using namespace testing;
 
 namespace {
 
-/// Who does not come is not waited for long.
+/// Runs f with a short timeout.
 void on_devices(complaints& wrong, int p, auto f) {
   try {
     run_on_devices<kolo::cuda::threads_transport>(p,
@@ -44,7 +44,7 @@ void asks_once(complaints& wrong) {
     const int questions = cuda_double::the.questions;
     kolo::barrier(comm, kolo::one_shot{}, {.stream = s});
     call();
-    wrong.expect(questions == cuda_double::the.questions, "asked again");
+    wrong.expect(questions == cuda_double::the.questions, "peer access was queried again");
   });
   cuda_double::the.devices_are_apart = true;
   on_devices(wrong, 2, [&](auto& comm, cudaStream_t s) {

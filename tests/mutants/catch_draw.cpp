@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in pictures of schedules: what cells hold, how many arrows there are, what is promised, names, errors.
+// Catches mistakes in pictures of schedules: the contents of cells, the number of arrows, the promised blocks, names, errors.
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/draw.hpp>
@@ -22,7 +22,7 @@ int occurrences(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// Combines what it should store.
+/// Combines where it should store.
 struct never_stores {
   static constexpr auto collective = kind::allreduce;
   static constexpr int blocks(int p) { return p; }
@@ -40,23 +40,23 @@ struct never_stores {
 
 int main() {
   const auto ring = draw(kolo::ring::allreduce{}, 4, "<&>");
-  expect(occurrences(ring, "<path class=\"message\"") == 12, "messages that are combined");
-  expect(occurrences(ring, "<path class=\"message copy\"") == 12, "messages that are stored");
+  expect(occurrences(ring, "<path class=\"message\"") == 12, "arrows of combined messages");
+  expect(occurrences(ring, "<path class=\"message copy\"") == 12, "arrows of stored messages");
   expect(occurrences(ring, "class=\"cell\"") == 4 * 4 * 7, "cells");
   expect(occurrences(ring, "-cf\" x") >= 16 + 4, "full cells");
-  expect(occurrences(ring, "-c5\" x") == 0, "ranks 0 and 2 are no neighbours");
-  expect(occurrences(ring, "class=\"promised\"") == 4, "one frame a rank");
-  expect(occurrences(ring, "&lt;&amp;&gt;") == 2, "escaped, as name and as title");
+  expect(occurrences(ring, "-c5\" x") == 0, "ranks 0 and 2 are not neighbours");
+  expect(occurrences(ring, "class=\"promised\"") == 4, "one frame per rank");
+  expect(occurrences(ring, "&lt;&amp;&gt;") == 2, "the name is escaped, twice");
   expect(occurrences(draw(one_shot::allgather{}, 4), "class=\"cell\" href=\"#a0-c4\"") == 1 + 4,
          "block 2 comes from rank 2");
-  expect(occurrences(draw(one_shot::allreduce{}, 3), "-x") == 0, "what is sent is what was there before the round");
-  expect(occurrences(draw(kolo::ring::reduce_scatter{}, 4), "class=\"promised\"") == 4, "of p blocks one is promised");
+  expect(occurrences(draw(one_shot::allreduce{}, 3), "-x") == 0, "a message has the block's contents before the round");
+  expect(occurrences(draw(kolo::ring::reduce_scatter{}, 4), "class=\"promised\"") == 4, "one of p blocks is promised");
   const auto wrong = draw(never_stores{}, 3);
-  expect(occurrences(wrong, "counted twice") == 1 && occurrences(wrong, "proven") == 0, "the fault is said");
-  expect(occurrences(wrong, "-x7\" x") > 0, "what is counted twice is marked");
+  expect(occurrences(wrong, "counted twice") == 1 && occurrences(wrong, "proven") == 0, "the fault is named");
+  expect(occurrences(wrong, "-x7\" x") > 0, "a block that is counted twice is marked");
   const auto many = draw(kolo::ring::allreduce{}, 17, "many");
   expect(occurrences(many, "round 31: 17 messages") == 1 && occurrences(many, "fill-opacity=\".99\"") >= 13,
-         "squares of the last round, and what all hold");
+         "the squares of the last round, and a block that all ranks hold");
   expect(draw(kolo::ring::reduce_scatter{}, 4).find("<title>ring: reduce") != std::string::npos, "the name of a ring");
   drawing both;
   both.add(kolo::ring::allreduce{}, 4, "one").add(circulant::allreduce{}, 4, "two");

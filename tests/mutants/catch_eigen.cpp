@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the adapter of Eigen's matrices, with a matrix that has what the adapter asks for.
+// Catches mistakes in the adapter of Eigen's matrices, with a matrix type that has the members that the adapter uses.
 #include <kolo/adapt/eigen.hpp>
 
 #include "train/model.hpp"

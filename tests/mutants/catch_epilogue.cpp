@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in what follows the last reduction part by part, and in the updates of a sharded optimizer that do.
+// Catches mistakes in epilogues, which follow the last reduction part by part, and in a sharded optimizer's updates by them.
 // built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/direct.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 tally t;
 
-/// Every element is told of once.
+/// The epilogue gets every element once.
 template <class Comm, class Algorithm>
 void followed(Comm& comm, const Algorithm& algorithm, std::size_t n) {
   const auto own = kolo::block(n, comm.size(), comm.rank());
@@ -32,7 +32,7 @@ void followed(Comm& comm, const Algorithm& algorithm, std::size_t n) {
   t.expect(std::all_of(told.begin(), told.end(), [](int times) { return times == 1; }));
 }
 
-/// Steps of which the first reduces by itself, and the second what was ready before.
+/// Step 0 reduces in step(); later steps are ready before it, and step 1 is also synchronised before it.
 template <class Comm>
 void updated(Comm& comm) {
   const std::vector<std::size_t> sizes{3, 700, 90};
@@ -60,7 +60,7 @@ int main() {
     kolo::threads::run(p,
                        [](auto& comm) {
                          followed(comm, kolo::ring{}, 2000), followed(comm, kolo::one_shot{}, 20);
-                         if (comm.size() != 3) updated(comm);  // sums that are divided by 3 are not exact
+                         if (comm.size() != 3) updated(comm);  // divisions by 3 are not exact
                        },
                        {.timeout = std::chrono::seconds{5}, .slot_bytes = 1024});
   return t.wrong == 0 ? 0 : 1;

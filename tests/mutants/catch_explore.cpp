@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in memory orders and in who wakes whom: the protocols of the slots in every order, with every value that may be read.
+// Catches mistakes in memory orders and in wake-ups: runs the slot protocols in every order, with every value that may be read.
 // instrumented, with explore/explorer.cpp
 #include "explore/protocols.hpp"
 

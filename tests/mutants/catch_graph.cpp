@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in graphs of links: their clock, the bound by flows, what is synthesised, how graphs are read.
+// Catches mistakes in graphs of links: times, flow bounds, synthesis, and the readers of graphs.
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/synthesize.hpp>
@@ -28,20 +28,20 @@ void timing() {
          "messages wait for a link, and pass through ranks");
   line.link(0, 1, {.latency = 1, .overhead = 5, .gap = 10, .seconds_per_byte = 3});
   expect(near(simulate::run(one_shot::broadcast{}, 3, 100, line), 617),
-         "overhead, gap, and the slowest link on the way");
-  expect(near(simulate::run(one_shot::broadcast{}, 3, 100, graph::star(3, wire)), 202), "a switch passes on");
+         "overhead, gap, and the slowest link of a path");
+  expect(near(simulate::run(one_shot::broadcast{}, 3, 100, graph::star(3, wire)), 202), "a switch forwards");
 }
 
 void bound() {
-  expect(near(cut_bound(kind::allgather, graph::ring(8, wire), 800), 350), "two links lead into a rank");
+  expect(near(cut_bound(kind::allgather, graph::ring(8, wire), 800), 350), "two links enter a rank");
   const auto nodes = graph::two_level(2, 3, {.latency = 0, .overhead = 0, .gap = 0, .seconds_per_byte = 0.01}, wire);
-  expect(near(cut_bound(kind::allgather, nodes, 600), 100), "three links lead into a node");
-  expect(near(cut_bound(kind::broadcast, nodes, 600), 200), "and three out of it, whose root has one of its own");
+  expect(near(cut_bound(kind::allgather, nodes, 600), 100), "three links enter a node");
+  expect(near(cut_bound(kind::broadcast, nodes, 600), 200), "three links leave the root's node, and one is the root's");
   graph slow = graph::star(3, wire);
   slow.link_one_way(1, 3, {.latency = 1, .overhead = 0, .gap = 0, .seconds_per_byte = 4});
   expect(near(cut_bound(kind::reduce_scatter, slow, 300), 800) && near(cut_bound(kind::allgather, slow, 300), 400),
-         "a reduce_scatter is an allgather backwards");
-  expect(near(cut_bound(kind::allgather, graph::ring(9, wire), 1), 4), "the farthest rank");
+         "a reduce_scatter is a reversed allgather");
+  expect(near(cut_bound(kind::allgather, graph::ring(9, wire), 1), 4), "the latency to the farthest rank");
 }
 
 void synthesis() {
@@ -55,16 +55,17 @@ void synthesis() {
   for (const auto& [k, most] : ratios) {
     const auto mine = synthesize(k, torus, 4096);
     expect(bool(verify(mine, 8)), name(k));
-    expect(simulate::run(mine, 8, 4096, torus) < most * cut_bound(k, torus, 4096), "not near the bound");
+    expect(simulate::run(mine, 8, 4096, torus) < most * cut_bound(k, torus, 4096), "far from the bound");
   }
   const auto nodes = graph::two_level(3, 3, {.latency = 3, .overhead = 0, .gap = 0, .seconds_per_byte = 0.02},
                                       {.latency = 3, .overhead = 0, .gap = 0, .seconds_per_byte = 1});
   const auto mine = synthesize(kind::allgather, nodes, 9000);
   expect(simulate::run(mine, 9, 9000, nodes) < 1.29 * cut_bound(kind::allgather, nodes, 9000),
-         "a block comes into a node more than once");
+         "a block enters a node more than once");
   graph full{6};
   for (int r = 1; r < 6; ++r) full.link(0, r, wire);
-  expect(bool(verify(synthesize(kind::broadcast, full, 64), 6)), "five links, and four messages in a round");
+  expect(bool(verify(synthesize(kind::broadcast, full, 64), 6)),
+         "a root with five links, which may send four messages per round");
   const auto refuses = [](const schedule_table& t) {
     try {
       (void)synthesized{t};
@@ -73,8 +74,9 @@ void synthesis() {
     }
     return false;
   };
-  expect(refuses({kind::allgather, 2, 2, 1, 1, 0, {{0, 0, 1, 1, 2}}}), "a block that is not there");
-  expect(!refuses({kind::allgather, 2, 2, 1, 1, 0, {{0, 0, 1, 1, 1}}}), "a block that is there");
+  expect(refuses({kind::allgather, 2, 2, 1, 1, 0, {{0, 0, 1, 1, 2}}}),
+         "a table that sends a missing block was accepted");
+  expect(!refuses({kind::allgather, 2, 2, 1, 1, 0, {{0, 0, 1, 1, 1}}}), "a right table was refused");
 }
 
 void reading() {

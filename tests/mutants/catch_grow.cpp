@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in how newcomers are taken in: who comes, who is lost on the way, and who hears of it.
+// Catches mistakes in grow: which newcomers join, which are lost while they join, and which ranks get the error.
 // built with others: ranks
 #include <kolo/launch/join.hpp>
 
@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 static constexpr auto deadline = 4s;
 
-/// Threads that join, each with what it says in the end.
+/// Threads that join, each with how its call ended.
 struct arriving {
   std::string meeting;
   std::vector<std::string> words;
@@ -54,7 +54,7 @@ static kolo::detail::launch::rendezvous_options as_newcomer(const std::string& m
           .is_growing = true};
 }
 
-/// A newcomer that comes, and then goes as soon as it is told where to.
+/// A newcomer that connects, and leaves as soon as it is admitted.
 static std::jthread who_goes(const std::string& meeting) {
   return std::jthread{[meeting] {
     namespace launch = kolo::detail::launch;
@@ -66,7 +66,7 @@ static std::jthread who_goes(const std::string& meeting) {
   }};
 }
 
-/// One that comes, and goes at once.
+/// One that connects, greets, and leaves at once.
 static void comes_and_goes(const std::string& meeting) {
   namespace launch = kolo::detail::launch;
   const auto me = as_newcomer(meeting);
@@ -78,7 +78,7 @@ static void comes_and_goes(const std::string& meeting) {
 
 static bool newcomers_come() {
   for (int again = 0; again < 10; ++again) {
-    arriving all{laws::fresh_meeting(), 3};  // two, and one that waits for the next time
+    arriving all{laws::fresh_meeting(), 3};  // two, and one that waits for the next grow
     const auto said = on_threads(2,
                                  [&](auto& comm) {
                                    auto more = comm.grow(all.meeting, {.newcomers = 2});
@@ -97,7 +97,7 @@ static bool newcomers_come() {
   return true;
 }
 
-/// Who connects and says nothing, before the newcomer comes, is told nothing.
+/// A connection that sends nothing, made before the newcomer's, gets no reply.
 static bool silence_is_not_answered() {
   namespace launch = kolo::detail::launch;
   const auto meeting = laws::fresh_meeting();
@@ -132,7 +132,7 @@ static bool too_few_wait_for_the_next_one() {
   return said == all_say(2, "timeout ") && one.all_end("fine");
 }
 
-/// Who has gone again is none of those who came: one is too few. (Unless that is not noticed before the other comes.)
+/// A newcomer that has left is not counted: one is too few. (Unless its end is not noticed before the other one connects.)
 static bool who_goes_again_is_not_counted() {
   for (int again = 0; again < 10; ++again) {
     const auto meeting = laws::fresh_meeting();
@@ -165,7 +165,7 @@ static bool who_is_lost_on_the_way_is_named() {
   return said == all_say(2, "peer died 2") && std::chrono::steady_clock::now() - begun < deadline;
 }
 
-/// Unless it has not looked yet where to go; either way it comes to the next one.
+/// Unless it has not read its admission yet; either way it joins at the next grow.
 static bool the_other_newcomer_hears_it() {
   for (int again = 0; again < 10; ++again) {
     const auto meeting = laws::fresh_meeting();

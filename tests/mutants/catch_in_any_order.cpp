@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in driving what was started on other communicators: by whom, in which thread, and where its failure is said.
+// Catches mistakes in driving operations of other communicators: by which rank, in which thread, and where a failure is thrown.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
@@ -29,7 +29,7 @@ thread_local int yields = 0;
 
 const kolo::threads::options options{.timeout = std::chrono::seconds{5}, .slot_bytes = 128};
 
-/// Two requests, for which the ranks wait, or ask, in different orders.
+/// Two requests, which the ranks wait for, or test, in different orders.
 template <class F>
 void both(F wait) {
   kolo::threads::run(
@@ -45,7 +45,7 @@ void both(F wait) {
       options);
 }
 
-/// An operator throws on rank 0 while that waits elsewhere.
+/// An operator throws on rank 0 while rank 0 waits on another communicator.
 void failed_elsewhere() {
   kolo::threads::run(
       2,
@@ -70,7 +70,7 @@ void failed_elsewhere() {
       options);
 }
 
-/// Rank 0 starts something, and another thread of it asks for that once: from then on the first thread does not drive it any more.
+/// Another thread of rank 0 tests a request once: from then on the first thread does not drive it any more.
 void handed_over() {
   std::latch asked{2}, sent{2};
   kolo::threads::run(
@@ -83,14 +83,14 @@ void handed_over() {
           std::jthread{[&] { x.test(); }}.join();
           asked.arrive_and_wait();
           sent.arrive_and_wait();
-          kolo::barrier(other, kolo::one_shot{});  // to which rank 1 comes when this one has looked around
+          kolo::barrier(other, kolo::one_shot{});  // rank 1 enters it after this rank has driven what it may
           expect(a[0] == 1 || a[19] == 1);
         } else {
           asked.arrive_and_wait();
           x.test();
           sent.arrive_and_wait();
           std::this_thread::sleep_for(
-              std::chrono::milliseconds{5});  // more makes a wrong program likelier to be caught, and no right one fail
+              std::chrono::milliseconds{5});  // a longer sleep catches more mistakes, and never fails a right program
           kolo::barrier(other, kolo::one_shot{});
         }
         x.wait();
@@ -99,7 +99,7 @@ void handed_over() {
       options);
 }
 
-/// Nobody comes before rank 0 has asked a hundred times.
+/// No rank calls before rank 0 has tested a hundred times.
 void asked_in_vain() {
   std::latch over{2};
   kolo::threads::run(2,
@@ -116,7 +116,7 @@ void asked_in_vain() {
                        }
                        x.wait();
                      },
-                     {.timeout = std::chrono::minutes{1}});  // as long as those who are given the core keep it
+                     {.timeout = std::chrono::minutes{1}});  // as long as other threads may keep the core
 }
 
 }  // namespace

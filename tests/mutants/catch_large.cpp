@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes that only vectors show which no cache holds, or pieces of several tiles.
+// Catches mistakes that show only with vectors larger than any cache, or with pieces of several tiles.
 // built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes where a batch is leaves of one tree: what is combined with what, when, by how many it is divided, who learns which.
+// Catches mistakes where a batch is the leaves of one tree: what is combined with what, when, the divisor, and which rank trains which leaves.
 // built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/data.hpp>
@@ -12,7 +12,7 @@ using namespace testing;
 
 namespace {
 
-/// Neighbours, and all of a step among the ranks together.
+/// The ranks' shares are adjacent, and together they are the whole step.
 bool shares(int ranks) {
   std::vector<int> items(17), seen;
   for (std::size_t i = 0; i < items.size(); ++i) items[i] = static_cast<int>(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in what is removed from a vector, and in an array that is handed on.
+// Catches mistakes in erase_if, and in moving a dynarray.
 #include <kolo/core/less_code.hpp>
 
 #include <memory>

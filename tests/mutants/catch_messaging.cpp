@@ -52,7 +52,7 @@ int main() {
     testing::run_message_threads(ranks,
                                  [](auto& comm) {
                                    for (const std::size_t n : {5, 101, 1009, 1009, 1009, 1009, 1009})
-                                     run(comm, n);  // how two lanes meet differs from time to time
+                                     run(comm, n);  // repeated, because the two lanes interleave differently each time
                                  },
                                  {.timeout = std::chrono::seconds{10}, .slot_bytes = 64});
   return good ? 0 : 1;

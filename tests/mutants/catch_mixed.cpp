@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes where parameters are not all alike: element types, rows, local ones, tiny ones, and ranks that join.
+// Catches mistakes where parameters differ: element types, rows, local ones, tiny ones, and ranks that join.
 // built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/optimizer.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 tally t;
 
-/// The second rank has one batch more.
+/// Rank 1 has one batch more.
 template <class Comm, class Optimizer>
 void joined(Comm& comm, Optimizer& optimizer, assorted& mine) {
   assorted reference;

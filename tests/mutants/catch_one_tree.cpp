@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in calls whose order is fixed for any count, or by a tree: the bits of an element, the number that divides, who is refused.
+// Catches mistakes in calls whose order is fixed for any count, or by a tree: an element's bits, the divisor, and refusals.
 #include <kolo/execute/self.hpp>
 #include <kolo/kolo.hpp>
 #include <kolo/launch/threads.hpp>
@@ -19,18 +19,18 @@ std::atomic<int> wrong = 0;
 
 void expect(bool fine, const char* what) {
   if (fine) return;
-  std::printf("not so: %s\n", what);
+  std::printf("failed: %s\n", what);
   ++wrong;
 }
 
 constexpr std::size_t kinds_of_elements = 31;
 
-/// Of this kind, what rank or leaf r brings.
+/// Element i of rank or leaf r; it depends on i % kinds_of_elements.
 float operand(std::size_t i, int r) {
   return std::sin(static_cast<float>(i % kinds_of_elements) + 1.7F * static_cast<float>(r));
 }
 
-/// Of all elements of one kind, n in all, the bits of each.
+/// True if all of n elements of one kind have the same bits, for any n.
 template <class C, class Op, class A>
 bool are_alike(C& comm, Op op, A algorithm, std::size_t n, std::vector<float>& known) {
   std::vector<float> x(n);
@@ -47,8 +47,8 @@ void any_count() {
   threads::run(5, [&](auto& comm) {
     std::vector<float> plain, converted, freely;
     for (const std::size_t n : {31u, 1000u, 100'000u}) {
-      expect(are_alike(comm, sum, one, n, plain), "one tree");
-      expect(are_alike(comm, wire<bfloat16>(sum), one, n, converted), "one tree of what is converted");
+      expect(are_alike(comm, sum, one, n, plain), "the bits of one tree");
+      expect(are_alike(comm, wire<bfloat16>(sum), one, n, converted), "the bits of one tree with a wire type");
     }
     for (const int root : {0, 3}) {
       std::vector<float> x(kinds_of_elements), at_root(x.size());
@@ -56,7 +56,7 @@ void any_count() {
       reduce(comm, x, at_root, sum, root, one);
       broadcast(comm, at_root, root);
       if (freely.empty()) freely = at_root;
-      expect(freely == at_root, "whatever the root");
+      expect(freely == at_root, "the same bits at any root");
     }
   });
 }
@@ -66,21 +66,22 @@ void members() {
     const detail::select::selection_query q{
         .collective = kind::allreduce, .size = p, .allowed = order::fixed_for_any_count};
     const auto all = detail::select::candidates_of_one_tree<void>(q);
-    expect(all.size() == 2 && compare_bits(one_shot::allreduce{}, two_shot::allreduce{}, p), "two of one tree");
+    expect(all.size() == 2 && compare_bits(one_shot::allreduce{}, two_shot::allreduce{}, p),
+           "two candidates of one tree");
     for (const auto& c : all)
       expect(
           c.schedule(p).at == detail::execute::erase_schedule(detail::select::stateless<one_shot::allreduce>, p).at ||
               c.schedule(p).at == detail::execute::erase_schedule(detail::select::stateless<two_shot::allreduce>, p).at,
-          "its members");
+          "the candidates of the tree");
   }
 }
 
 void keys() {
   detail::execute::choice a{.collective = kind::allreduce}, b = a;
   b.allowed = order::fixed_for_any_count;
-  expect(detail::select::flags_of(a) != detail::select::flags_of(b), "what is allowed is part of the key");
+  expect(detail::select::flags_of(a) != detail::select::flags_of(b), "the allowed order is part of the key");
   a = b, b.reduces_once = true;
-  expect(detail::select::flags_of(a) != detail::select::flags_of(b), "and whether partial results may travel");
+  expect(detail::select::flags_of(a) != detail::select::flags_of(b), "reduces_once is part of the key");
 }
 
 template <int P>
@@ -103,7 +104,7 @@ void by_tree() {
       allreduce(comm, x, sum, tree);
       allreduce(comm, y, average, tree);
       expect(x == total, "the sum of a tree");
-      expect(y == mean, "its average");
+      expect(y == mean, "the average of a tree");
     }
   });
 }
@@ -113,7 +114,7 @@ void refused() {
     float x[] = {1};
     try {
       allreduce(comm, x, sum, ordered<order::tree<8>>(automatic{}));
-      expect(false, "three ranks and eight leaves");
+      expect(false, "three ranks with eight leaves were accepted");
     } catch (const error&) {
     }
   });
@@ -146,6 +147,6 @@ int main() {
   using detail::select::may_be_native;
   expect(may_be_native<kind::allreduce, float, sum_t, order::fixed_for_size, with_a_library>() &&
              !may_be_native<kind::allreduce, float, sum_t, order::fixed_for_any_count, with_a_library>(),
-         "a library's bits are its own");
+         "a library does not promise the bits of any count");
   return wrong == 0 ? 0 : 1;
 }

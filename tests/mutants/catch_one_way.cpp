@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches pieces that may be seen before they are there, and vectors that go past caches which hold them.
+// Catches pieces that are visible before their data, and large vectors that are copied past caches that hold them.
 #include "support/one_way.hpp"
 
-/// Where that way takes a third of the time, nearly all copies take it.
+/// If the way past the cache takes three times as long, nearly all copies take the other one.
 bool takes_the_cheaper_way() {
   kolo::detail::core::one_way_copy way;
   int past = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in slots that swap, answer and refer: their laws on a few threads, and buffers that end while a peer may read them.
+// Catches mistakes in slots that exchange, reply and reference: their laws on a few threads, and buffers that end while a peer may read them.
 // built with others: ranks
 #include <algorithm>
 #include <atomic>
@@ -20,7 +20,7 @@ void law(int ranks, Law holds) {
                      {.timeout = std::chrono::seconds{5}, .slot_bytes = 128});
 }
 
-/// Rank 0, and rank 1 in the same process, which is driven by hand.
+/// Rank 0, and rank 1 in the same process, as which the test acts.
 template <class Memory>
 struct pair_of_ranks {
   explicit pair_of_ranks(std::size_t slot_bytes)
@@ -37,7 +37,7 @@ struct pair_of_ranks {
   transport peer;
 };
 
-/// An operation fails after its rank has referred to its buffer: rank 1, driven by hand, must not get the piece any more.
+/// An operation fails after its rank has referenced its buffer: the peer must not get the piece any more.
 void broken_off() {
   pair_of_ranks<kolo::detail::shm::private_mapping> ranks{256};
   auto& comm = ranks.comm;
@@ -51,13 +51,13 @@ void broken_off() {
   if (!peer.peek(0).data || peer.claim(0).data) good = false;
 }
 
-/// Rank 1, driven by hand, answers four pieces before rank 0 looks: an answer stays in its slot until it has been read. Processes' memory,
-/// so that the vector itself cannot be referred to.
+/// The peer replies to four pieces before rank 0 polls: a reply must stay in its slot until it has been read. With processes' memory, so that the vector itself
+/// cannot be referenced.
 void answers_stay() {
   pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{sizeof(int)};
   auto& comm = ranks.comm;
   auto& peer = ranks.peer;
-  std::vector<int> x(12, 5);  // six of each rank's
+  std::vector<int> x(12, 5);  // six of each rank
   auto request = kolo::start_allreduce(comm, x, kolo::sum, kolo::two_shot{});
   request.test();
   const auto tag = peer.peek(0).tag;
@@ -77,7 +77,7 @@ void answers_stay() {
     if (x[static_cast<std::size_t>(k)] != 5 || x[static_cast<std::size_t>(k) + 6] != 100 + k) good = false;
 }
 
-/// Rank 1, driven by hand, sends everything and takes nothing: rank 0 has all that it needs, but has not sent all.
+/// The peer sends everything and receives nothing: rank 0 has all that it needs, but has not sent everything.
 void sends_everything() {
   pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{sizeof(int)};
   auto& comm = ranks.comm;
@@ -99,7 +99,7 @@ void sends_everything() {
   if (!request.test() || y != std::vector<int>(8, 5)) good = false;
 }
 
-/// Rank 1, driven by hand, reads a view whose runs lie in two regions.
+/// The peer reads a view whose runs are in two regions.
 void runs_in_two_regions() {
   pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{4096};
   constexpr std::size_t n = 20'000;
@@ -123,7 +123,7 @@ void runs_in_two_regions() {
   if (read != 2 * n) good = false;
 }
 
-/// Rank 1, driven by hand, reads pieces in two regions by turns, at several places of each.
+/// The peer reads pieces in two regions alternately, at several places of each.
 void regions_by_turns() {
   pair_of_ranks<kolo::detail::shm::shared_mapping> ranks{256};
   auto& sender = ranks.comm.transport();
@@ -142,7 +142,7 @@ void regions_by_turns() {
   }
 }
 
-/// The slots of a group follow from its own number of ranks.
+/// The slots of a subset are sized by its own number of ranks.
 void memory_of_many() {
   kolo::detail::shm::region_shape many{64, {}};
   many.cache_bytes = 1 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in what is between two ranks: order, numbers, memory, tags, deadlines, and what is said when they differ.
+// Catches mistakes in send, receive and exchange: order, sequence numbers, memory, tags, deadlines, and the text of a mismatch.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/send.hpp>
@@ -37,7 +37,7 @@ void expect_words(const char* wanted, const std::string& got) {
   if (got.find(wanted) == got.npos) expect(false, got.c_str());
 }
 
-/// Three messages that are longer than all slots, both ways at once; two of three ranks alone; then all.
+/// Three messages longer than all slots, both ways at once; first two of three ranks, then all.
 template <class C>
 void several(C& comm) {
   constexpr std::size_t n = 700;
@@ -55,14 +55,14 @@ void several(C& comm) {
     auto two = start_exchange(comm, std::span{there}.last(1), std::span{here}.last(1), peer);
     two.wait(), one.wait();
     expect(here[0] == peer && here[1] == 10 + peer, "two exchanges at once");
-    for (int k = 0; k < 3; ++k) expect(in[k] == std::vector<int>(n, 10 * k + peer), "another message");
+    for (int k = 0; k < 3; ++k) expect(in[k] == std::vector<int>(n, 10 * k + peer), "a wrong message");
   }
   std::vector<int> mine(n, comm.rank()), first(n), second(n);
   const int next = (comm.rank() + 1) % 3, last = (comm.rank() + 2) % 3;
   auto a = start_send(comm, mine, next), b = start_send(comm, mine, last);
   auto c = start_receive(comm, first, last), d = start_receive(comm, second, next);
   a.wait(), b.wait(), c.wait(), d.wait();
-  expect(first == std::vector<int>(n, last) && second == std::vector<int>(n, next), "of two ranks at once");
+  expect(first == std::vector<int>(n, last) && second == std::vector<int>(n, next), "messages of two ranks at once");
   int x = 1, y = 0;
   allreduce(comm, std::span{&x, 1}, sum);
   expect(x == 3, "a sum");
@@ -70,7 +70,7 @@ void several(C& comm) {
   expect(y == 3, "an exchange with itself");
 }
 
-/// A receive from a rank that does not send ends at its own deadline, behind one that has a later one.
+/// A receive from a rank that does not send ends at its own deadline, after a receive with a later one.
 template <class C>
 void late(C& comm, std::atomic<bool>& over) {
   if (comm.rank() != 0) return over.wait(false);
@@ -78,7 +78,7 @@ void late(C& comm, std::atomic<bool>& over) {
   auto first = start_receive(comm, std::span{&x, 1}, 1);
   try {
     receive(comm, std::span{&y, 1}, 2, {.timeout = 100ms});
-    expect(false, "nobody sent it");
+    expect(false, "a receive without a send succeeded");
   } catch (const error& e) {
     expect(e.code() == errc::timeout && e.peer() == 2, e.what());
   }
@@ -124,7 +124,7 @@ int main() {
   };
   expect_words("this rank calls receive, rank 1 calls allreduce", words(receives_two, adds, false));
   expect_words("receive #1, rank 1: the tag differs", words(sends(3, 4), receives(4, 4), true));
-  expect(words(sends(3, 4), receives(3, 4), true).empty(), "they do not differ");
+  expect(words(sends(3, 4), receives(3, 4), true).empty(), "equal tags gave a mismatch");
   expect_words("receive #2", words(
                                  [&](auto& comm) {
                                    kolo::send(comm, std::span{x, 4}, 1), kolo::send(comm, std::span{x, 3}, 1);

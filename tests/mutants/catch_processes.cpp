@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in how processes are started, found, watched, and given memory.
+// Catches mistakes in how processes are started, identified, watched, and given memory.
 // built with others: ranks
 #include <kolo/launch/job_id.hpp>
 #include <kolo/launch/rendezvous.hpp>
@@ -53,7 +53,7 @@ static bool the_dead_are_told_from_the_living() {
   const auto without_descriptors = [&] {
     rlimit few{};
     ::getrlimit(RLIMIT_NOFILE, &few);
-    few.rlim_cur = 0;  // of new ones: the child's answer has its descriptor
+    few.rlim_cur = 0;  // for new descriptors; the child's result has its own already
     ::setrlimit(RLIMIT_NOFILE, &few);
     return std::string{kolo::detail::os::is_alive(id) ? "alive" : "dead"};
   };
@@ -77,13 +77,13 @@ static bool ranks_are_launched() {
     const int s = detail::launch::spawn(3, body, &deaths, [](void* d, int) { ++*static_cast<int*>(d); });
     return std::pair{s, deaths};
   };
-  ::dup2(detail::os::descriptor{::open("/dev/null", O_WRONLY)}.get(), 2);  // what is said there is tried elsewhere
+  ::dup2(detail::os::descriptor{::open("/dev/null", O_WRONLY)}.get(), 2);  // the text on stderr is tested elsewhere
   return status([](void*, int) { return 0; }) == std::pair{0, 0} &&
          status([](void*, int r) { return r == 1 ? 3 : 0; }) == std::pair{3, 0} &&
          status([](void*, int r) { return r == 2 ? ::raise(SIGKILL) : 0; }) == std::pair{137, 1} &&
          status([](void*, int r) -> int {
            if (r == 2) return ::poll(nullptr, 0, 20), ::raise(SIGKILL);
-           throw error{errc::peer_died, "rank 2 died"};  // a consequence, though it comes first
+           throw error{errc::peer_died, "rank 2 died"};  // a consequence of rank 2's death, though it ends first
          }) == std::pair{137, 3};
 }
 
@@ -151,14 +151,14 @@ static bool ranks_meet(const std::vector<detail::launch::rendezvous_options>& wh
   return true;
 }
 
-/// Two ranks meet though somebody has their place and does not say who it is.
+/// Two ranks meet though another socket has their address and does not answer.
 static bool ranks_meet_elsewhere(const std::vector<detail::launch::rendezvous_options>& who) {
   const detail::os::descriptor silent = detail::launch::new_socket();
   const detail::launch::socket_address here{"kolo/mutants/" + std::to_string(::getpid())};
   return ::bind(silent.get(), here.get(), here.length) == 0 && ranks_meet(who, "met");
 }
 
-/// More knock and go than rank 0 has descriptors for.
+/// More connections come and go than rank 0 has descriptors.
 static bool knocks_are_heard_in_turns(detail::launch::rendezvous_options i) {
   i.name = "kolo/mutants/knocks/" + std::to_string(::getpid());
   return testing::child{[&]() -> std::string {

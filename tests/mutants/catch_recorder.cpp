@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in what is known afterwards: who did what last, who waits for whom, and what time it was elsewhere.
+// Catches mistakes in the flight recorder: each rank's last operation, which rank waits for which, and clock offsets.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
@@ -38,8 +38,9 @@ void recorder_remembers() {
   }
   expect(r.find(8).sequence == 0 && r.find(9).summary.bytes() == 20'000 && r.find(9).summary.rounds() == 3);
   for (const auto again :
-       {what, detail::transport::operation_summary{
-                  kind::reduce, 3, 8}}) {  // under its number, as a comparison of calls and then the call
+       {what,
+        detail::transport::operation_summary{
+            kind::reduce, 3, 8}}) {  // begins again with the same number, as a comparison of calls and then the call
     r.begin(40, again);
     expect(!r.last().has_ended);
     r.end(40, again);
@@ -62,7 +63,7 @@ void guard_barks_once() {
   }
 }
 
-/// Rank 0 waits for rank 1, who sees it, and whom the dog of rank 0 names.
+/// Rank 0 waits for rank 1, whose dump shows it, and which rank 0's watchdog names.
 void stuck_is_seen() {
   std::atomic<int> barks{0};
   std::string dumped, text;
@@ -86,7 +87,7 @@ void stuck_is_seen() {
          has(dumped, "rank 1 has ended barrier #1"));
 }
 
-/// The error of whoever waited says what the other did last.
+/// A waiting rank's error contains the peer's last operation.
 void error_has_a_tail() {
   std::string words;
   std::atomic<bool> heard{false};
@@ -127,7 +128,7 @@ void signs_of_life() {
   expect(late({waits(1), waits(0), done}, 1) == detail::transport::not_known);
 }
 
-/// Rank 0 waits for rank 1, who waits for rank 2, who does not come.
+/// Rank 0 waits for rank 1, which waits for rank 2, which does not call.
 void the_end_of_a_chain_is_named() {
   std::atomic<int> late{-1};
   threads::run(3, [&](auto& comm) {
@@ -147,7 +148,7 @@ void the_end_of_a_chain_is_named() {
   expect(late == 2);
 }
 
-/// Who was away itself looks around for as long again before it blames anybody.
+/// A rank that was not scheduled itself polls for the timeout once more before it names a peer.
 void who_was_away_waits() {
   std::atomic<bool> over{false};
   threads::run(2, [&](auto& comm) {

@@ -65,7 +65,7 @@ bool views() {
                {q, q + 1, q + 2, p, p + 1, p + 2, p + 5, p + 6, p + 7, q, q + 1, q + 2});
 }
 
-/// Of n sources, the result in the place of each; 2 a - b neither commutes nor associates.
+/// The result of n sources in the place of each; 2 a - b neither commutes nor associates.
 template <class T>
 bool combines(int n, std::size_t count) {
   const auto op = [](T a, T b) { return static_cast<T>(2 * a - b); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in two wires as one: collectives among threads on several nodes, numbered node by node and by turns; a failure; a neighbour that left.
+// Catches mistakes in two transports as one: collectives among threads on several nodes, numbered node by node and alternately; a failure; a neighbour that
+// left.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
@@ -36,12 +37,12 @@ void sum(testing::routed_communicator& comm, const A& algorithm) {
   }
 }
 
-/// Of a megabyte: how many ways there are.
+/// The number of candidates for a megabyte.
 std::size_t ways(testing::routed_communicator& comm, kolo::kind k = kolo::kind::allreduce) {
   return kolo::explain(comm, k, 1 << 20).candidates.size();
 }
 
-/// A ring over two nodes: of its rounds, what goes over each wire.
+/// The workloads of a ring over two nodes, on each transport.
 void counts() {
   static constexpr kolo::ring::allreduce around{};
   const std::vector<int> nodes{0, 0, 0, 1, 1, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in wires of groups with a scale: the numbers, the copies at the ends of tensors, which schedules, feedback.
+// Catches mistakes in wire types of scaled groups: values, copies at the ends of tensors, eligible schedules, error feedback.
 #include <kolo/launch/threads.hpp>
 #include <kolo/scaled.hpp>
 #include <kolo/schedule/ring.hpp>
@@ -60,7 +60,7 @@ void across_tensors(C& comm) {
     auto request = kolo::start_allreduce(comm, kolo::bucket{a, b}, op);
     while (!request.test()) {
     }
-    std::fill(b.begin(), b.end(), expected + 1);  // what is written behind it stays
+    std::fill(b.begin(), b.end(), expected + 1);  // elements written after the call stay
   }
   t.expect(all_are(a) && b[0] == expected + 1);
   auto plan = kolo::plan_allreduce(comm, kolo::bucket{a, b}, op);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the schedules, and in their proof: everything good is proven, and what is spoilt is not.
+// Catches mistakes in the schedules and in their proof: every right schedule must be proven, and every wrong one refused.
 #include "unit/schedule/list.hpp"
 
 #include <kolo/schedule/permuted.hpp>
@@ -19,7 +19,7 @@ void expect(fault what, const verdict& v) {
   ++wrong;
 }
 
-/// A schedule of two ranks and one round, in which rank 0 is told `first`, and rank 1 `second`.
+/// A schedule of two ranks and one round: rank 0 does `first`, and rank 1 `second`.
 template <kind K, bool Ordered = false>
 struct spoilt {
   static constexpr auto collective = K;
@@ -45,7 +45,7 @@ struct spread {
     return s;
   }
 };
-/// Goes one further than it says.
+/// Shifts by one more than it declares.
 struct further : shifted<2> {
   static constexpr int source(int r, int p) { return mod(r - 1, p); }
 };
@@ -62,7 +62,7 @@ void permutations() {
   expect(fault::unsupported, verify(permuted{[](int r, int) { return r + 1; }}, 3));
 }
 
-/// What rank 0 tells of all: for every round, of the schedule and of what all do wrong alike there.
+/// A relative schedule in which all ranks do the same wrong thing in one round, for the proof by rank 0 alone.
 template <class S>
 struct worse_in {
   static constexpr auto collective = S::collective;
@@ -89,7 +89,8 @@ void by_one_rank(S good) {
         const worse_in<S> some{good, k, is_misplaced};
         const detail::schedule::erased<worse_in<S>> subject{some, p};
         const auto told = detail::schedule::representative{subject}.run();
-        if (!told || bool{*told} != (k < 0)) ++wrong, std::printf("one rank tells other than all\n");
+        if (!told || bool{*told} != (k < 0))
+          ++wrong, std::printf("the proof by one rank differs from the proof by all\n");
       }
     }
 }
@@ -99,7 +100,7 @@ struct but_one : circulant::reduce_scatter {
     return r == 250 && k == 1 ? step{} : step{circulant::reduce_scatter::at(r, p, k)};
   }
 };
-/// One contribution arrives twice, another never, and their number is right.
+/// One contribution arrives twice, another one never; their number is right.
 struct twice {
   static constexpr auto collective = kind::reduce_scatter;
   static constexpr bool relative = true;
@@ -123,7 +124,7 @@ int main() {
     const twice bad{};
     const detail::schedule::erased<twice> subject{bad, 3};
     const auto told = detail::schedule::representative{subject}.run();
-    if (!told || *told) ++wrong, std::printf("counted twice, and not seen\n");
+    if (!told || *told) ++wrong, std::printf("a contribution that is counted twice was accepted\n");
   }
   for_each_schedule([](const char*, const auto& schedule) {
     for (int p = 1; p <= 17; ++p)

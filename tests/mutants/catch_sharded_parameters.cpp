@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in shards of parameters: what is whole when, gradients, state, buffers, checkpoints of another number.
+// Catches mistakes in sharded parameters: which groups are whole, gradients, state, buffers, and checkpoints of another number of ranks.
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/sharded_parameters.hpp>
 

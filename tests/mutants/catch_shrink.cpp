@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in how those who are left agree who goes on.
+// Catches mistakes in the agreement of the surviving ranks on the members of the next communicator.
 // built with others: ranks
 #include "laws/shrink_laws.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -17,7 +17,7 @@ static bool holds(Law law) {
   return true;
 }
 
-/// The memory of threads, which is at its end when rank 1 has agreed with the others and goes there.
+/// Memory of threads whose mapping fails when rank 1 has agreed with the others and maps the new region.
 struct at_its_end : kolo::detail::shm::private_mapping {
   static inline thread_local int left = -1;
   std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in virtual time: in the clock of schedules, in that of programs, and in the law that lets one rank stand for all.
+// Catches mistakes in virtual time: in the clock of schedules, in the clock of programs, and in the proof by one rank for all.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
@@ -20,13 +20,13 @@ int wrong = 0;
 
 void expect(bool fine, const char* what) {
   if (fine) return;
-  std::printf("not so: %s\n", what);
+  std::printf("failed: %s\n", what);
   ++wrong;
 }
 
 bool is_near(double a, double b) { return a > b * (1 - 1e-9) && a < b * (1 + 1e-9); }
 
-/// Ranks 0 and 1 send to the next one on the circle, rank 2 to the one before; and still it says `relative`.
+/// Ranks 0 and 1 send to the next rank, rank 2 to the previous one, although it says `relative`.
 struct not_relative {
   static constexpr auto collective = kind::barrier;
   static constexpr bool relative = true;
@@ -38,7 +38,7 @@ struct not_relative {
   }
 };
 
-/// Two nodes of two ranks: each rank exchanges something with one of the other node.
+/// Two nodes of two ranks: each rank exchanges with one of the other node.
 struct across {
   static constexpr auto collective = kind::barrier;
   static constexpr int blocks(int) { return 1; }
@@ -63,7 +63,7 @@ int main() {
     allreduce(comm, x, sum, ring{});
     expect(x[4999] == 5, "a sum");
   });
-  expect(t.seconds == simulate::run(ring::allreduce{}, 5, 5000, plain), "a program takes the seconds of its schedule");
+  expect(t.seconds == simulate::run(ring::allreduce{}, 5, 5000, plain), "a program takes its schedule's time");
   double heard = 0;
   try {
     virtual_time::run(3, plain, [&](auto& comm) {
@@ -73,14 +73,14 @@ int main() {
       try {
         allreduce(comm, x, sum, ring{});  // rank 1 waits for rank 0, which computes
       } catch (const error& e) {
-        expect(e.code() == errc::peer_failed && e.peer() == 2, "the others hear who failed");
+        expect(e.code() == errc::peer_failed && e.peer() == 2, "the others get the failing rank");
         if (comm.rank() == 1) heard = comm.transport().now();
       }
     });
-    expect(false, "what a rank throws is thrown");
+    expect(false, "an exception of a rank is not rethrown");
   } catch (const error& e) {
     expect(e.code() == errc::system, "the cause is thrown");
   }
-  expect(heard < 0.5, "the others hear at once");
+  expect(heard < 0.5, "the others get the failure at once");
   return wrong == 0 ? 0 : 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in small calls over messages, which run by remembered plans, and in what stands in for views that are not contiguous.
+// Catches mistakes in small calls over messages, which run by cached plans, and in packed copies of strided views.
 // built with others: ranks
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/allreduce.hpp>
@@ -23,7 +23,7 @@ void expect(bool condition) {
   if (!condition) good = false;
 }
 
-/// Says who was combined, and in which order.
+/// Its result shows which ranks were combined, and in which order.
 struct then {
   static constexpr bool commutative = false;
   long operator()(long a, long b) const { return a * 10 + b % 10; }
@@ -53,7 +53,7 @@ void run(testing::message_communicator& comm) {
   }
 }
 
-/// What a native collective would be given of rows with gaps, and what becomes of its answer: of one rank, which is the root or is not.
+/// Checks the buffers that a native collective gets for strided views, and that its result is copied back: on one rank, which is the root or not.
 void packed_views(kolo::kind k, int root, bool reads, bool writes) {
   kolo::detail::execute::engine<kolo::self::transport> e;
   int in[] = {1, 2, -7, 3, 4}, out[] = {5, 6, -7, 7, 8};

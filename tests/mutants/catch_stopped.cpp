@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in what happens to memory when a rank stops in the middle of a piece of it.
+// Catches mistakes in the use of memory when a rank is stopped while it copies a piece of it.
 // built with others: ranks
 #include "processes/stopped_in_a_piece.hpp"
 
 using namespace testing;
 
 int main() {
-  ::alarm(90);  // what is waited for in vain
+  ::alarm(90);  // ends a wait that never ends
   return (who_fails_lets_go() + changed_operands_are_noticed() + threads_are_waited_for() +
           symmetric_memory_is_said_to_be_in_use() + heap_is_not_written())
                  .empty()

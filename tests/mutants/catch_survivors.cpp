@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in memory orders and steps of the survivors' agreement: in every order, with every value that may be read.
+// Catches mistakes in the memory orders and steps of shrink's agreement: runs it in every order, with every value that may be read.
 // instrumented, with explore/explorer.cpp
 #include "explore/shrinking.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches that something is believed which others have written: a reference, a variable, a forked copy of a rank.
+// Catches mistakes in the checks of what others have written: a reference, a variable, a forked copy of a rank.
 // built with others: ranks
 #include <kolo/launch/environment.hpp>
 #include <kolo/launch/processes.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches that a failure is told to nobody, or a wrong rank blamed: what a destructor found, a call that differed.
+// Catches a failure that no rank gets, and a wrong rank in it: of a destructor, of a call that differed.
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
@@ -63,7 +63,7 @@ void what_a_destructor_finds() {
   expect(run_throws(2, has_heard) == none && said == errc::peer_left);
 }
 
-/// All ranks but 1 make one call, rank 1 another; then all meet.
+/// All ranks but rank 1 make one call, rank 1 another; then all call barrier.
 template <class F, class G>
 void differs(int p, F most, G one) {
   std::array<errc, 5> told{};
@@ -77,7 +77,7 @@ void differs(int p, F most, G one) {
   for (int r = 0; r < p; ++r) expect(told[static_cast<std::size_t>(r)] == errc::mismatch);
 }
 
-/// Calls that move nothing, so that there is nothing to notice but that another one was made before.
+/// Empty calls, so that only the barrier can notice that an earlier call differed.
 void what_differed_before() {
   const auto from = [](int root) { return [root](auto& comm) { broadcast(comm, std::span<int>{}, root); }; };
   for (const int p : {3, 5}) differs(p, from(0), from(1));
@@ -97,8 +97,8 @@ void two_roots_that_wait_for_each_other() {
   differs(2, to(0), to(1));
 }
 
-/// Rank 2 fails in one group, and rank 1 is unwound by that, with its part in the other group. Whom is rank 0 told of
-/// there? `is_member`: rank 2 is in it, as rank 1. `has_got_over`: rank 1 has handled that failure before it throws.
+/// Rank 2 fails in one communicator; that failure unwinds rank 1, which destroys its part of the other one. Returns the rank in rank 0's error there.
+/// `is_member`: rank 2 is in the other one, as rank 1. `has_got_over`: rank 1 catches the failure before it throws.
 int whom_the_other_group_blames(bool is_member, bool has_got_over) {
   int blamed = -2;
   run_throws(3, [&](auto& comm) {
@@ -120,7 +120,7 @@ int whom_the_other_group_blames(bool is_member, bool has_got_over) {
   return blamed;
 }
 
-/// Rank 1 keeps a failure, goes on with the others, and throws.
+/// Rank 1 keeps a failure, goes on in another communicator, and throws.
 int whom_they_blame_after_that() {
   int blamed = -2;
   run_throws(2, [&](auto& comm) {

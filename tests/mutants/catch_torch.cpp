@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the adapter of libtorch: when gradients are ready, where they lie, which tensors are trained.
+// Catches mistakes in the adapter of libtorch: when gradients are ready, where they are stored, and which tensors are trained.
 // linked with torch torch_cpu c10
 #include <kolo/adapt/torch.hpp>
 
@@ -15,7 +15,7 @@ namespace {
 
 tally t;
 
-/// One weight that is used, one that no loss depends on, and one under two names.
+/// One weight that is used, one that no loss depends on, and one with two names.
 struct network : torch::nn::Module {
   torch::Tensor used = torch::ones({3}), rare = torch::ones({2});
   network() {
@@ -31,7 +31,7 @@ void trained(Comm& comm) {
   kolo::torch_optimizer optimizer{comm, torch::optim::SGD{{mine.used, mine.rare}, 0.5}, mine};
   t.expect(optimizer.buckets().names.size() == 2);
   for (int step = 0; step < 2; ++step) {
-    if (step == 0) mine.used.mutable_grad().reset();  // backward() makes another one then
+    if (step == 0) mine.used.mutable_grad().reset();  // backward() allocates a new one
     else optimizer.zero_grad();
     (mine.used * (static_cast<float>(comm.rank()) + 0.5f)).sum().backward();
     t.expect(optimizer.step());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the training layer: buckets in any order of readiness, passes, feedback, rows, joining, slices, checkpoints, adaptive sums, outer steps.
+// Catches mistakes in the training layer: buckets in any order of readiness, passes, error feedback, sparse rows, join, slices, checkpoints, adasum, outer
+// steps.
 // built with others: ranks
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/adasum.hpp>
@@ -29,7 +30,7 @@ namespace {
 tally t;
 const std::vector<std::size_t> sizes{5, 300, 41, 7};
 
-/// Ranks mark their gradients in different orders; the result is that of the mean.
+/// Ranks mark their gradients as ready in different orders; the result must be that of the mean.
 template <class Comm>
 void overlapped(Comm& comm, kolo::background* helper) {
   model mine{sizes}, reference{sizes};
@@ -126,7 +127,7 @@ void sharded(Comm& comm, const std::string& path) {
   }
 }
 
-/// Rank 2 has nothing to add to rank 0, and of 1 and 3 in one direction it is 2.
+/// Ranks 0 and 1 have gradients 1 and 3 in one direction, whose adasum is 2; rank 2's is 0 and changes nothing.
 void adapted() {
   kolo::threads::run(3, [](auto& comm) {
     model mine{{1}};
@@ -136,7 +137,7 @@ void adapted() {
   });
 }
 
-/// Rank 0 learns -2 a step, and rank 1 nothing; two fragments are exchanged every 4 steps, and merged a step later.
+/// Rank 0 moves by -2 per step, rank 1 does not; two fragments are exchanged every 4 steps, and merged one step later.
 template <class Comm>
 void outer_steps(Comm& comm) {
   model mine{{4}};
@@ -162,7 +163,7 @@ void outer_steps(Comm& comm) {
     t.expect(mine.values[0][0] == value && mine.values[0][1] == value);
     if (step < 5) t.expect(mine.values[0][3] == static_cast<float>(step) * own);
   }
-  outer.finish();  // a round of two steps
+  outer.finish();  // after two more steps
   difference = outer_value - (values[0] + values[1]) / 2;
   velocity = 0.5f * velocity + difference;
   t.expect(mine.values[0][0] == outer_value - (difference + 0.5f * velocity));
@@ -172,7 +173,7 @@ void outer_steps(Comm& comm) {
   t.expect(mine.values[0][0] == other);
 }
 
-/// What two ranks are told when they save, or load.
+/// The errors of two ranks that save, or load.
 std::string told(const std::string& path, bool is_saved) {
   std::string why[2];
   kolo::threads::run(2, [&](auto& comm) {
@@ -185,7 +186,7 @@ std::string told(const std::string& path, bool is_saved) {
   return why[0] + why[1];
 }
 
-/// Three saves at one step, of which the second fails; then a part of the first among those of the third.
+/// Three saves of one step, of which the second fails; then a part of the first save among those of the third.
 void saved_again(const std::string& path) {
   const std::string kept = path + ".kept", first = path + ".save1.1of2", second = path + ".save2.1of2",
                     of_other = path + ".save2.0of2";
@@ -199,7 +200,7 @@ void saved_again(const std::string& path) {
   t.expect(contains(told(path, false), "parts are of different saves"));
 }
 
-/// A save replaces the files while a load is in the middle of them; it leaves no other files behind, and its own to whom the umask lets.
+/// A save replaces the files while a load reads them; it removes files that killed saves left, keeps one that is being written, and uses the umask.
 void saved_beside(const std::string& path) {
   const std::string part = path + ".save1.1of2", next = path + ".save2.1of2",
                     killed[] = {path + ".save2.0of3", path + ".save2.0of3.partial-abcdef", path + ".partial-abcdef"},

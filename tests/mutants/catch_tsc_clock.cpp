@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in the clock that a counter stands for: it tells the time, seldom asks for it, and does not believe what it cannot.
+// Catches mistakes in the clock from a counter: it must give the time, read the system clock rarely, and not use a counter that is no clock.
 #include <kolo/os/tsc_clock.hpp>
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Three counts a nanosecond, which pass when the test says so.
+/// A counter of three counts per nanosecond, which the test advances.
 template <bool Usable>
 struct simulated {
   static inline std::uint64_t counts = 1'000'000, pause = 0;
@@ -17,7 +17,7 @@ struct simulated {
   static std::int64_t true_time() { return static_cast<std::int64_t>(counts / 3); }
   static std::uint64_t count() {
     return Usable ? counts += 20 : counts >> 21 & 1 ? 9 * counts : counts;
-  }  // no clock: it goes to and fro
+  }  // not a clock: it jumps back and forth
   static std::int64_t time() {
     ++asked;
     const auto t = true_time();
@@ -29,7 +29,7 @@ struct simulated {
 
 bool good = true;
 
-/// Reads it that often, after so many counts each time; says how often the clock was asked for.
+/// Reads the clock `times` times, after `counts` counts each; returns how often it read the system clock.
 template <class Counter>
 int read(kolo::detail::os::clock_from<Counter>& clock, int times, std::uint64_t counts) {
   const int before = Counter::asked;
@@ -46,11 +46,11 @@ int main() {
   using host = simulated<true>;
   kolo::detail::os::clock_from<host> clock;
   read(clock, 1, 0);
-  host::pause = 10'000'000;  // somebody else runs where the clock is asked for the second time
+  host::pause = 10'000'000;  // the thread is descheduled during the second reading of the system clock
   host::counts += 20'000;
   clock.now();
   if (read(clock, 100'000, 300) > 100) good = false;
-  if (read(clock, 100, 1'000'000'000) < 30) good = false;  // it is set every second at the latest
+  if (read(clock, 100, 1'000'000'000) < 30) good = false;  // the system clock is read at least every second
   if (read(clock, 3, 40'000'000'000) != 3) good = false;
 
   using other = simulated<false>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in calls on elements whose type is known at run time only, in ragged reduce_scatter, and in LightGBM's adapter.
+// Catches mistakes in calls on elements of a run-time type, in ragged reduce_scatter, and in LightGBM's adapter.
 // built with others: ranks
 #include <kolo/adapt/lightgbm.hpp>
 #include <kolo/kolo.hpp>
@@ -29,7 +29,7 @@ bool throws(Call call) {
   }
 }
 
-/// The result in one of its sources.
+/// Combines blocks; the result replaces one of the sources.
 void blocks(int n, int place) {
   const kolo::block_function by{2, &compose_bytes, false};
   const kolo::kernel k = by.kernel();
@@ -62,7 +62,8 @@ void refusals() {
   alone([&](auto& comm) { kolo::scan(comm, floats, elements{x, 4, element_type::float32}, reduction::average); });
   const auto differ = [&](auto& comm) {
     int z = 1;
-    for (const auto other : {reduction::sum, reduction::max})  // the second call where the first one is remembered
+    for (const auto other :
+         {reduction::sum, reduction::max})  // the second call finds the first one's plan in the cache
       expect(throws([&] {
                kolo::allreduce(comm, elements{&z, 1, element_type::int32}, comm.rank() == 0 ? reduction::sum : other);
              }) == (other == reduction::max));
@@ -73,7 +74,7 @@ void refusals() {
   }
 }
 
-/// The result may lie where this rank's block does.
+/// The result may be in place, in this rank's block.
 void ragged(kolo::threads::communicator& comm) {
   const std::vector<int> counts{1, 3};
   std::vector<int> x{1, 2, 3, 4};
@@ -92,7 +93,7 @@ void add(const char* in, char* inout, int size, std::int32_t bytes) {
   }
 }
 
-/// As LightGBM's own allreduce: the block is left at the beginning of the output, from which it is gathered.
+/// Like LightGBM's allreduce: reduce_scatter leaves the block at the beginning of the output, from which allgather takes it.
 void lightgbm(kolo::threads::communicator& comm) {
   using network_type = kolo::lightgbm_network<kolo::threads::communicator>;
   const network_type network{comm};

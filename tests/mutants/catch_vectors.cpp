@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Catches mistakes in loops that are compiled twice: for what the program is compiled for, and for a processor that has AVX2.
+// Catches mistakes in loops that are compiled twice: for the program's target, and for a processor with AVX2.
 // optimised
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/view/float16.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 using kolo::float16;
 
-/// float += what travels in 16 bits, of so many elements that some are in chunks and some are not.
+/// float += float16 from the wire, for a number of elements that is no multiple of a chunk.
 bool combines() {
   static const auto op = kolo::wire<float16>(kolo::sum);
   const kolo::kernel kernel = kolo::make_kernel<float>(op);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Does a catcher notice the mutant that KOLO_MUTANT names? Usage: caught.sh run|hang SECONDS PROGRAM [ARGUMENT]
-# run: it ends, with a status other than 0. hang: so it does, or it does not end within so many seconds, or in those of its own alarm.
+# Checks that a catcher notices the mutant that KOLO_MUTANT names. Usage: caught.sh run|hang SECONDS PROGRAM [ARGUMENT]
+# run: it must end with a status other than 0. hang: so, or it does not end within SECONDS, or within its own alarm's time.
 [ -x "$3" ] || { echo "there is no $3"; exit 1; }
-work=$(mktemp -d)  # who is ended leaves its files there
+work=$(mktemp -d)  # a killed program leaves its files there
 trap 'rm -rf "$work"' EXIT
 export TMPDIR=$work
-set -m  # a process group of its own: whatever processes it has started end with it
+set -m  # a process group of its own: all processes that it has started end with it
 timeout -s KILL "${@:2}" &
 wait $!
 status=$?

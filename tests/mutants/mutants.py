@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Changes one line of a copy of the headers and demands that a small program, the catcher, notices.
+# Changes one line of a copy of the headers, and checks that a small program, the catcher, notices.
 """Usage: mutants.py mutant NAME COMPILER INCLUDE BUILT | generate INCLUDE BUILT | build PROGRAM CATCHER... COMPILER INCLUDE BUILT
        | self-test COMPILER
 
-A mutant is a section of ROOM.ini, the room of include/kolo in which its header stands:
+A mutant is a section of FOLDER.ini, the folder of include/kolo with its header:
 
     [name]
     file = schedule/ring.hpp          under include/kolo
-    old = mod(r + 1, p)               stands exactly once in that file
+    old = mod(r + 1, p)               occurs exactly once in that file
     new = mod(r + 2, p)
     catcher = schedules               the program catch_schedules.cpp, without Catch2: it compiles in a few seconds
     caught = run                      the catcher compiles, and then ends with a status other than 0. compile: a static_assert of
@@ -16,11 +16,10 @@ A mutant is a section of ROOM.ini, the room of include/kolo in which its header 
     alone = a declaration             why it is compiled by itself
 
 `generate` writes a copy of the headers with all mutants in it, switched by an environment variable (switches.py), to BUILT/include;
-`build` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it (caught.sh), and one with none on
-must pass. Catchers in which a line says "// built with others: GROUP" are one program, BUILT/group_GROUP, for which the engine is
-generated once. By themselves, on a copy of the headers that is theirs, are compiled: those that are caught by the compiler, and those
-that say why (`mutant`). BUILT/standard.hpp, with its
-precompiled form beside it, spares a third of what that costs.
+`build` compiles a catcher with them, once, to BUILT/catch_NAME; each mutant is then one run of it (caught.sh), and a run without a
+mutant must pass. Catchers with a line "// built with others: GROUP" are one program, BUILT/group_GROUP, so that the engine is compiled
+once for them. Mutants that the compiler catches, and those with `alone`, are each compiled separately on a changed copy of the headers
+(`mutant`). BUILT/standard.hpp and its precompiled form save a third of the compile time.
 """
 
 import configparser
@@ -44,11 +43,11 @@ LIMITS = {"run": 100, "hang": 20}  # seconds; as in CMakeLists.txt
 
 
 class Wrong(Exception):
-    """The list, or the tree, is not as it should be; or a mutant lives."""
+    """An error in the lists or in the tree; or a mutant that is not caught."""
 
 
 def read(home, only=None):
-    """The mutants of all rooms, or of those that have this one."""
+    """The mutants of all folders, or of those whose list has this one."""
     mutants = {}
     for path in sorted(home.glob("*.ini")):
         text = path.read_text()
@@ -66,7 +65,7 @@ def read(home, only=None):
 
 
 def check(include, mutant):
-    """Is it a mutant of these headers? Its header's text."""
+    """Checks that it is a mutant of these headers. Returns its header's text."""
     if not FIELDS <= set(mutant) or mutant["caught"] not in ("run", "compile", "hang"):
         raise Wrong(f"a mutant has {', '.join(sorted(FIELDS))}, and perhaps caught = run, compile or hang; this one is {mutant}")
     path = include / "kolo" / mutant["file"]
@@ -82,7 +81,7 @@ def check(include, mutant):
 
 
 def mutate(include, mutant):
-    """Changes the one place in the tree `include`."""
+    """Applies the mutant to the tree `include`."""
     text = check(include, mutant)
     (include / "kolo" / mutant["file"]).write_text(text.replace(mutant["old"], mutant["new"]))
 
@@ -104,9 +103,8 @@ def source_of(catcher, home):
 
 
 def commands(compiler, source, includes, program, standard=None):
-    """How a catcher is built. Where a line of it says "// instrumented, with FILE", it is compiled for the thread sanitizer, and FILE,
-    below tests, stands for the sanitizer's library; where one says "// linked with NAME...", these are libraries; one that says
-    "// optimised" is about what is compiled otherwise then."""
+    """The commands that build a catcher. With a line "// instrumented, with FILE" it is compiled for the thread sanitizer, and FILE,
+    below tests, replaces the sanitizer's library; "// linked with NAME..." names libraries; "// optimised" compiles it with -O1."""
     words = [compiler, "-std=c++20", *(word for i in (*includes, HERE.parent) for word in ("-I", i))]
     library = re.search(r"^// instrumented, with (\S+)$", source.read_text(), re.MULTILINE)
     if not library:
@@ -119,7 +117,7 @@ def commands(compiler, source, includes, program, standard=None):
 
 
 def run(program, mutant, caught, seconds):
-    """Does this program notice the mutant? A sentence about it."""
+    """Checks that this program notices the mutant. Returns a sentence."""
     done = subprocess.run(["bash", HERE / "caught.sh", caught, str(seconds), *program], env={**os.environ, "KOLO_MUTANT": mutant}, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise Wrong(done.stdout)
@@ -127,7 +125,7 @@ def run(program, mutant, caught, seconds):
 
 
 def generate(include, built, home=HERE):
-    """The headers with switches, and a list of what they are: what cannot be switched must say so."""
+    """Writes the headers with switches. A mutant that cannot be switched must say `alone`."""
     mutants = {n: m for n, m in read(home).items() if is_switched(m)}
     for m in mutants.values():
         check(include, m)
@@ -138,7 +136,7 @@ def generate(include, built, home=HERE):
 
 
 def build(name, catchers, compiler, include, built, home=HERE):
-    """Compiles a catcher, or a group of them, with all of its mutants; what it depends on goes to a file beside it."""
+    """Compiles a catcher, or a group of them, with all of its mutants; writes its dependencies to a file beside it."""
     program, sources = built / name, [source_of(c, home) for c in catchers]
     source = sources[0]
     if name.startswith("group_"):
@@ -148,12 +146,12 @@ def build(name, catchers, compiler, include, built, home=HERE):
     for command in commands(compiler, source, [built / "include", include], program, built / "standard.hpp"):
         if subprocess.run([*command, *told]).returncode != 0:
             raise Wrong(f"{name} does not compile with its mutants: the one in the line that is named needs \"alone = ...\"")
-        told = []  # of its first file
+        told = []  # only for the first file
     return f"{program}"
 
 
 def judge_mutant(mutant, compiler, include, built=None, home=HERE, limits=LIMITS):
-    """Of those that are compiled by themselves."""
+    """Compiles and runs a mutant with `alone`, or one that the compiler catches."""
     check(include, mutant)
     source = source_of(mutant["catcher"], home)
     with tempfile.TemporaryDirectory() as work:
@@ -168,14 +166,14 @@ def judge_mutant(mutant, compiler, include, built=None, home=HERE, limits=LIMITS
             raise Wrong(f"should have been caught by {mutant['caught']}, but the compiler's status is {compiled.returncode}\n{compiled.stdout}")
         if compiled.returncode == 0:
             return run([program], "", mutant["caught"], limits[mutant["caught"]])
-    first = next((line for line in compiled.stdout.splitlines() if "error:" in line), "")  # what follows from it may be anything
+    first = next((line for line in compiled.stdout.splitlines() if "error:" in line), "")  # later errors may be anything
     if not any(w in first for w in ("static assertion failed", "static_assert failed", "constant expression")):
         raise Wrong(f"the mutant is not C++: no static_assert of {source.name} caught it\n{compiled.stdout}")
     return f"caught by {source.name}"
 
 
 def generate_from(files, include, built, home):
-    """With these lists, and no others."""
+    """With these lists only."""
     for path in home.glob("*.ini"):
         path.unlink()
     for room, text in files.items():
@@ -194,7 +192,7 @@ def self_test(compiler):
         "first": "// built with others: pair\nint main() {\n  return twice(3) == 6 ? 0 : 1;\n}",
         "second": "// built with others: pair\nint main() {\n  return more(2) ? 0 : 1;\n}",
     }
-    cases = [  # what must be said, and the mutant
+    cases = [  # the expected text, and the mutant
         ("caught: exit status 1", {"old": "2 * x", "new": "3 * x", "catcher": "run"}),
         ("caught: exit status 137", {"old": "x < 3", "new": "true", "catcher": "run", "caught": "hang"}),
         ("caught: exit status 1\n", {"old": "2 * x", "new": "3 * x", "catcher": "run", "caught": "hang"}),
@@ -213,7 +211,7 @@ def self_test(compiler):
         ("a mutant has", {"old": "2 * x", "new": "3 * x"}),
         ("there is no kolo/none.hpp", {"file": "none.hpp", "old": "2 * x", "new": "3 * x", "catcher": "run"}),
     ]
-    switched = [  # the same, of those that are on when they are wanted; how they are run
+    switched = [  # the same for switched mutants; how they are run
         ("caught: exit status 1", "tripled", {"old": "2 * x", "new": "3 * x", "catcher": "run"}, ["catch_run"], "run"),
         ("caught: exit status 137", "endless", {"old": "x < 3", "new": "true", "catcher": "run"}, ["catch_run"], "hang"),
         ("no end within 2 s", "unending", {"old": "x < 3", "new": "1 < 3", "catcher": "run"}, ["catch_run"], "run"),

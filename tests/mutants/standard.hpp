@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What the headers and the catchers include of the standard library, precompiled once for all mutants; none relies on it.
+// The standard headers that the headers and the catchers include, precompiled once for all mutants; none relies on it.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# A copy of the headers in which many mutants stand side by side: a name in the environment says which one is on.
-"""Each mutant changes a few words of a header. What must be said twice for that is the smallest whole around them:
+# A copy of the headers with many mutants side by side: an environment variable turns one on.
+"""Each mutant changes a few tokens of a header. The smallest unit around them is written twice:
 
 * an operand, an argument, an initialiser or a condition e becomes ((KOLO_MUTANT(n) ? (changed) : (e)));
 * a statement s becomes if (KOLO_MUTANT(n)) { changed } else { s }.
 
-In a constant evaluation no mutant is on. What cannot be said so (a declaration, a type, what only constants
-use) is compiled by itself; the lists name those by `alone`.
+In a constant evaluation no mutant is on. A mutant that cannot be written so (of a declaration, a type, or code that only
+constant expressions use) is compiled by itself; the lists mark it with `alone`.
 """
 
 import re
@@ -18,7 +18,7 @@ CLOSES = {"(": ")", "[": "]", "{": "}"}
 ASSIGNS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 ENDS = {",", ";", "?", ":"}
 BEFORE = ENDS | ASSIGNS | {"return", "throw", "else", "do"}
-AFTER_A_LIST = {",", ")", ";", ".", "]", "}", "(", "->", "||", "&&", "==", "!=", "<", ">", "+", "|", "<<", "?", ":"}  # behind a } that ends no block
+AFTER_A_LIST = {",", ")", ";", ".", "]", "}", "(", "->", "||", "&&", "==", "!=", "<", ">", "+", "|", "<<", "?", ":"}  # after a } that ends no block
 DECLARES = {"const", "constexpr", "auto", "using", "static", "inline", "struct", "int", "bool", "unsigned", "double", "template", "typename"}
 
 HEADER = """// Generated: which mutant is on.
@@ -40,11 +40,11 @@ constexpr bool is_on(unsigned long n) { return !std::is_constant_evaluated() && 
 
 
 class Impossible(Exception):
-    """This one must be compiled by itself."""
+    """This mutant must be compiled by itself."""
 
 
 def number(name):
-    """As HEADER makes it of the name: FNV-1a. It depends on nothing else: a new mutant leaves the others' headers as they are."""
+    """HEADER's FNV-1a hash of the name. It depends on nothing else: a new mutant does not change the other headers."""
     n = 2166136261
     for byte in name.encode():
         n = (n ^ byte) * 16777619 & 0xffffffff
@@ -52,7 +52,7 @@ def number(name):
 
 
 def tokens(text):
-    """(kind, text, begin, end) of all that is not space or comment."""
+    """(kind, text, begin, end) of all tokens but spaces and comments."""
     return [(m.lastgroup if m.lastgroup != "d" else "text", m[0], m.start(), m.end()) for m in TOKEN.finditer(text) if m.lastgroup != "space"]
 
 
@@ -69,7 +69,7 @@ def partners(all_tokens):
 
 
 def changed_tokens(before, after):
-    """The ranges of tokens in which the two differ."""
+    """The ranges of tokens that differ."""
     first = 0
     while first < min(len(before), len(after)) and before[first][1] == after[first][1]:
         first += 1
@@ -101,7 +101,7 @@ def has_at_depth_0(part, signs):
 
 
 class Unit:
-    """What is said twice: characters begin to end of the header; `edits`: for each mutant which characters of it become what."""
+    """What is written twice: characters begin to end of the header; `edits`: each mutant's replaced characters and their replacement."""
 
     def __init__(self, begin, end, is_statement, edit, is_condition=False):
         self.begin, self.end, self.is_statement, self.edits = begin, end, is_statement, [edit]
@@ -119,13 +119,13 @@ class Unit:
 
 
 def is_block(all_tokens, i, pairs):
-    """Does this { open a block (and not an initialiser)?"""
+    """True if this { opens a block, not an initialiser."""
     t = all_tokens[i - 1][1]
     return t in {")", "]", ";", "{", "}", "else", "do", "try", "const", "noexcept", "mutable", ":", "override"}
 
 
 def is_step(all_tokens, semicolon, pairs):
-    """Is this the second semicolon of a for?"""
+    """True if this is the second semicolon of a for."""
     i, semicolons = semicolon, 0
     while i >= 0 and all_tokens[i][1] not in CLOSES:
         semicolons += all_tokens[i][1] == ";"
@@ -139,7 +139,7 @@ def find_unit(header, name, old, new):
     pairs = partners(before)
     begin, end, new_end = changed_tokens(before, after)
     edit_new = after[begin:new_end]
-    if not (is_balanced(before[begin:end]) and is_balanced(edit_new)):  # then all of what the list says
+    if not (is_balanced(before[begin:end]) and is_balanced(edit_new)):  # then the whole `old` and `new`
         begin = next(i for i, t in enumerate(before) if t[2] >= at)
         end = next((i for i, t in enumerate(before) if t[2] >= at + len(old)), len(before))
         edit_new = [t for t in after if at <= t[2] < at + len(new)]
@@ -159,12 +159,12 @@ def find_unit(header, name, old, new):
             left, right = left - 1, pairs[left] + 1
         else:
             in_statements, left = True, begin - 1
-    if not in_statements:  # the smallest expression around it
+    if not in_statements:  # the smallest expression around the change
         while left >= 0:
             kind, t, _, _ = before[left]
             if t in (")", "]") or (t == "}" and left + 1 < len(before) and before[left + 1][1] in AFTER_A_LIST):
                 left = pairs[left] - 1
-            elif t == ">" and before[left + 1][1] in {"(", "{"}:  # arguments of a template, which is called
+            elif t == ">" and before[left + 1][1] in {"(", "{"}:  # template arguments of a call
                 depth = 0
                 while left >= 0:
                     depth += (before[left][1] == ">") - (before[left][1] == "<")
@@ -187,7 +187,7 @@ def find_unit(header, name, old, new):
         is_expression = boundary in {"(", "[", ",", "?", "return", "throw"} | ASSIGNS or (boundary == "{" and not is_block(before, left, pairs))
         if boundary == ":":
             is_expression = True
-        if boundary == ";":  # of a for, or the end of a statement
+        if boundary == ";":  # in a for, or the end of a statement
             opener = left - 1
             while opener >= 0 and before[opener][1] not in CLOSES:
                 opener = pairs[opener] - 1 if before[opener][1] in CLOSES.values() and opener in pairs else opener - 1
@@ -204,7 +204,7 @@ def find_unit(header, name, old, new):
             if boundary == "=" and any(before[i][1] in {"using", "template", "typename"} for i in range(max(0, left - 4), left)):
                 raise Impossible("it is a type")
             return Unit(before[left + 1][2], before[right - 1][3], False, edit, is_condition and not is_step(before, left, pairs))
-    # the statements around it
+    # the statements around the change
     left, right = begin - 1, end
     while left >= 0:
         kind, t, _, _ = before[left]
@@ -263,7 +263,7 @@ def write_if_changed(path, text):
 
 
 def generate(include, output, mutants):
-    """Writes what differs from `include` below `output`. Returns {name: why} for those that cannot be switched though they should be."""
+    """Writes the headers that differ from `include` to `output`. Returns {name: why} for those that should be switched but cannot."""
     by_file, impossible, written = {}, {}, {output / "kolo/mutated.hpp"}
     for name, m in mutants.items():
         by_file.setdefault(m["file"], {})[name] = m

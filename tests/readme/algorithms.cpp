@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Says of every schedule of the catalogue what a table needs: family, collective, sizes, order; one line each, tabs between.
+// Prints for every schedule of the catalogue what the table needs: family, collective, sizes, order; one line each, separated by tabs.
 #include <kolo/schedule/catalogue.hpp>
 #include <kolo/schedule/semantics.hpp>
 
@@ -17,7 +17,7 @@ bool supports_exactly(const S& s, F wanted) {
   return true;
 }
 
-/// For which numbers of ranks?
+/// The numbers of ranks that it supports, in words.
 template <class S>
 std::string sizes(const S& s) {
   if (supports_exactly(s, [](int) { return true; })) return "any";

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The list of algorithms in the schedules' README is what the headers say: fields of their comments, and facts that a program counts.
+# The list of algorithms in the schedules' README has the fields of the headers' comments, and the facts that a program prints.
 """Usage: algorithms.py REPOSITORY COMPILER [--update] | algorithms.py --self-test"""
 import pathlib
 import re
@@ -15,7 +15,7 @@ FIELDS = ("Before", "After", "Cost", "Order", "Errors", "Source")
 
 
 def facts(root, compiler):
-    """name of the family -> [(collective, sizes, order)], as the program says them."""
+    """Maps a family's name to [(collective, sizes, order)], as the program prints them."""
     with tempfile.TemporaryDirectory() as scratch:
         binary = pathlib.Path(scratch, "algorithms")
         source = root / "tests/readme/algorithms.cpp"
@@ -41,7 +41,7 @@ def fields_of(comment):
 
 
 def families_in(text):
-    """name -> fields and parameters, of every struct that has a comment above it; a family without a source has the one above."""
+    """Maps each commented struct to its fields and parameters; a family without a source has the previous one's."""
     found, source = {}, ""
     for match in re.finditer(r"((?:^///.*\n)+)(?:template .*\n)?struct (\w+)(?: : [^{]*)? \{\n((?:.*\n)*?)\};", text, re.M):
         comment, name, body = match.groups()
@@ -54,7 +54,7 @@ def families_in(text):
 
 
 def grouped(facts, column):
-    """One word where all collectives agree; otherwise the most frequent one first, and the exceptions by name."""
+    """One word if all collectives agree; otherwise the most frequent one, and the exceptions by name."""
     said = [(f[0], f[column]) for f in facts if f[column]]
     words = [word for _, word in said]
     if not words:
@@ -65,7 +65,7 @@ def grouped(facts, column):
 
 
 def item(name, cost, source):
-    """What does not fit into a row of the table, in lines that are short enough."""
+    """The list item of cost and source, in short lines."""
     text = f"* `{name}`: {cost} *Source*: {source}"
     return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
 
@@ -90,7 +90,7 @@ def table(root, compiler):
 
 
 def replaced(text, new):
-    """The text with the table between the marks exchanged."""
+    """The text with a new table between the marks."""
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise SystemExit(f"{PAGE} lacks the marks of the list of algorithms")
     before, rest = text.split(BEGIN)
@@ -110,7 +110,7 @@ def self_test():
     assert replaced(f"1{BEGIN}old\n{END}2", "new\n") == f"1{BEGIN}new\n{END}2"
     assert item("a", "b " * 80 + "c.", "d.").splitlines()[1].startswith("  b"), item("a", "b " * 80, "d.")
     assert all(len(line) <= WIDTH for line in item("a", "b " * 80, "d.").splitlines())
-    print("all is read as it should be")
+    print("passed")
 
 
 def main():
@@ -124,7 +124,7 @@ def main():
         readme.write_text(now)
     elif now != text:
         new = set(now.splitlines()) - set(text.splitlines())
-        raise SystemExit(f"the list of algorithms in {PAGE} is stale; algorithms.py --update writes it anew. Lines that differ:\n" + "\n".join(new))
+        raise SystemExit(f"the list of algorithms in {PAGE} is out of date; algorithms.py --update writes it anew. Lines that differ:\n" + "\n".join(new))
     listed = sum(line.startswith("* ") for line in now.split(BEGIN)[1].split(END)[0].splitlines())
     print(f"{listed} algorithms are in {PAGE} as they are in the headers")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The form of all pages: links lead somewhere, lines are short, and every block of C++ is a program, or a part of one that is tested.
+# The form of all pages: links are valid, lines are short, and every block of C++ is a program, or a part of a tested one.
 """Usage: pages.py REPOSITORY | pages.py --self-test"""
 import pathlib
 import re
@@ -7,12 +7,12 @@ import sys
 import tempfile
 
 FOLDERS = ("include", "examples", "bench", "tests", "cmake")
-LINE, LINES = 160, 150  # of every page; of the root's
-PROGRAMS = 7            # at least, in all pages together
+LINE, LINES = 160, 150  # of every page; of the root's page
+PROGRAMS = 7            # in all pages together, at least
 
 
 def pages(root):
-    """The first page, and those in folders."""
+    """The root's page, and those in folders."""
     return [p for p in [root / "README.md", *(p for f in FOLDERS for p in sorted((root / f).rglob("*.md")))] if p.exists()]
 
 
@@ -26,12 +26,12 @@ def programs(text):
 
 
 def prose(text):
-    """The page without its blocks; lines keep their numbers."""
+    """The page without its code blocks; lines keep their numbers."""
     return re.sub(r"^```.*?^```|^    .*?$", lambda m: "\n" * m[0].count("\n"), text, flags=re.S | re.M)
 
 
 def anchors(text):
-    """What #... may name, by GitHub's rule: small letters, no punctuation, hyphens for spaces, a number where a heading comes again."""
+    """The anchors of a page, by GitHub's rule: lower case, no punctuation, hyphens for spaces, a number for a repeated heading."""
     found = []
     for title in re.findall(r"^#{1,6} +(.*?) *$", prose(text), re.M):
         title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
@@ -82,7 +82,7 @@ def faults(root):
 
 
 def self_test():
-    """A small good tree has no fault; each of these changes to it brings the fault that it should bring."""
+    """A small good tree has no fault; each of these changes causes its fault."""
     program = "```cpp\nint main() {}\n```\n"
     good = {
         "README.md": "# Top\n\n[a](include/README.md#two-words-1) `include/a.hpp` [web](https://x.y/z)\n" + program * PROGRAMS,
@@ -116,7 +116,7 @@ def self_test():
             continue
         wrong += 1
         print(f"expected \"{expected or 'no fault'}\", found {found}")
-    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged rightly")
+    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged correctly")
     return wrong
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Every public name has a comment that Doxygen finds: namespaces, what stands in them, types in types, fields of options, members of what programs hold;
-# and a program that has it, which is compiled: an example, one of a page, a test.
+# Every public name has a comment that Doxygen finds: namespaces, their members, nested types, fields of options, members of HELD types; and a compiled program
+# that uses it: an example, one of a page, a test.
 """Usage: public_names.py REPOSITORY DOXYGEN | public_names.py --self-test DOXYGEN"""
 import pathlib
 import re
@@ -10,24 +10,24 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-CONFIGURATION = pathlib.Path(__file__).resolve().parents[2] / "cmake/docs/Doxyfile.in"  # the site's: what is a name there is one here
+CONFIGURATION = pathlib.Path(__file__).resolve().parents[2] / "cmake/docs/Doxyfile.in"  # the site's, so that both have the same names
 OVER = {"EXTRACT_ALL": "YES", "HIDE_UNDOC_CLASSES": "NO", "GENERATE_HTML": "NO", "GENERATE_XML": "YES", "XML_PROGRAMLISTING": "NO", "LAYOUT_FILE": "",
         "HTML_EXTRA_STYLESHEET": "", "USE_MDFILE_AS_MAINPAGE": "", "IMAGE_PATH": "", "EXAMPLE_PATH": "", "GENERATE_TAGFILE": "", "FILE_PATTERNS": "*.hpp *.cuh *.dox"}
 TYPES = ("class", "struct", "union", "concept")
-# Types that programs hold in their hands: their public functions and fields count, too. (Of the others the comment above the type speaks of its members.)
+# Types that programs use directly: their public functions and fields count as well. (For other types the type's comment describes the members.)
 HELD = {"kolo::" + name for name in (
     "communicator request plan error failure extent launched traffic explanation explanation::considered bucket_plan bucket_plan::one moments sharded "
     "symmetric_array shm::allocator bucket strided elements device_span wait_context watchdog dump_on background adasum sharded_optimizer "
     "simulate::network simulate::link simulate::straggler tuning").split()}
-# What no program here writes. Concepts constrain; what is over CUDA, NCCL and PyTorch is compiled by what has these.
+# Names that no program here uses. Concepts are constraints; names for CUDA, NCCL and PyTorch need these to compile.
 NO_PROGRAM = re.compile(r"kolo::(cuda|nccl|c10d|ability)(::|$)|(.*::)?[A-Z]\w*$")
 NO_PROGRAM_EITHER = {"kolo::" + name for name in (
-    "call_site explanation::considered operator_check overlap_report predivided product_t schedule_is_wrong synthesized::of_kind bits_differ torch_elements "  # in `auto`, or what a compiler says
+    "call_site explanation::considered operator_check overlap_report predivided product_t schedule_is_wrong synthesized::of_kind bits_differ torch_elements "  # deduced with `auto`, or in a compiler's message
     "from_json to_json simulate::from_json simulate::to_json "                             # nlohmann::json calls them
     "wait_context::deadline_of wait_context::is_point_to_point wait_context::number_for_all wait_context::only_sends wait_context::with_peer error::mark_thrown "  # between transport and engine
-    "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # the choice's own
+    "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # internal to the selection
     "failure::caused_by shm::allocator::resource sharded_optimizer::expect_load sharded_optimizer::values_of "  # between parts of the library
-    "bucket_plan::one bucket_plan::one::range sharded::iterator recursive_halving::halving neighbour "  # in `auto`, or what others are made of
+    "bucket_plan::one bucket_plan::one::range sharded::iterator recursive_halving::halving neighbour "  # deduced with `auto`, or parts of other types
     "background::change background::take_back background::wait_until cccl_communicator::group_guard_type rabenseifner::nearest_first").split()}
 
 
@@ -44,7 +44,7 @@ def is_member(name):
 
 
 def names_in(root, doxygen):
-    """name -> whether it has a comment, where it stands. Of overloads and specialisations one comment is enough, and a guide needs none."""
+    """Maps a name to whether it has a comment, and its place. One comment is enough for all overloads and specialisations; a deduction guide needs none."""
     found, hidden, types = {}, set(), set()
 
     def note(name, node):
@@ -96,7 +96,7 @@ def faults(root, doxygen, least=0):
 
 
 def unused(root, names):
-    """Names of which no program has the last part as a word of code; of members, behind a `.`, `->` or `::`."""
+    """Names whose last part is in no program's code; for members, after a `.`, `->` or `::`."""
     files = [p for folder in ("examples", "tests") for p in (root / folder).rglob("*") if p.suffix in (".cpp", ".hpp", ".cu", ".cuh")]
     texts = [re.sub(r"//.*", "", p.read_text()) for p in files if not {"compile_fail", "fake_cuda"} & set(p.parts)]
     texts += ["".join(re.findall(r"^```cpp\n(.*?)^```", p.read_text(), re.S | re.M)) for p in root.rglob("*.md") if "build" not in p.parts]
@@ -106,7 +106,7 @@ def unused(root, names):
 
 
 def self_test(doxygen):
-    """In a small tree each of these lines alone is judged as it should be."""
+    """Each of these texts is judged correctly, alone in a small tree."""
     good = ["/// A number.\ninline int a = 1;", "struct b;\n/// A type.\nstruct b {\n  int member = 0;\n};", "/// For ints.\nvoid f(int);\nvoid f(double);",
             "namespace detail::core {\nstruct c;\ninline int d = 1;\n}", "/// A type.\ntemplate <class T>\nstruct e {\n  e(T);\n};\ntemplate <class T>\ne(T) -> e<T>;",
             "/// A type.\nclass g {\n  struct own {\n    struct inner {};\n  };\n};", "/// For it.\nstruct some_options {\n  int x = 0;  ///< so many\n};",
@@ -138,7 +138,7 @@ def self_test(doxygen):
         if [fault.split(" is")[0] for fault in found] != ["kolo::deep", "kolo::g", "kolo::plan::run"]:
             wrong += 1
             print(f"expected kolo::deep, kolo::g and kolo::plan::run, which no program has, found {found}")
-    print(f"{len(bad) + 2 - wrong} of {len(bad) + 2} headers judged rightly")
+    print(f"{len(bad) + 2 - wrong} of {len(bad) + 2} headers judged correctly")
     return wrong
 
 

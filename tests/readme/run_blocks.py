@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Compiles and runs every whole program of pages, with nothing but -I include.
+# Compiles and runs every whole program of pages, with no option but -I include.
 """Usage: run_blocks.py REPOSITORY COMPILER PAGE... [--alone [OPTION...]]
 
 The programs are compiled as one (tests/support/combine.py), in which each is run: the headers are parsed, and the engine is generated, once.
---alone: each must compile as it stands, too; it is parsed, and not run. So that is seen where all that was included before it is what it
+--alone: each must also compile alone; it is parsed, and not run. That is shown too if everything that was included before is what it
 includes itself: one run of the compiler parses a chain of programs, each of which includes what the one before does.
-OPTION: of the compiler, for what includes <kolo/kolo.hpp>: where it is precompiled.
-A program is called by its page and its number there.
+OPTION: the compiler's options for programs that include <kolo/kolo.hpp>, which use it precompiled.
+A program's name is its page and its number there.
 """
 import pathlib
 import re
@@ -65,8 +65,8 @@ with tempfile.TemporaryDirectory() as scratch:
     if alone:
         for chain in chains():
             together.write_text("".join(f'{headers(name)}namespace in_{name} {{\n#include "{name}.cpp"\n}}\n' for name in chain))
-            before = precompiled if re.search("<kolo/(kolo|train).hpp>", headers(chain[0])) else []  # the one includes the other
-            compiles(" or ".join(chain), *before, "-fsyntax-only", "-Wno-return-type", together)  # a main() in a namespace returns like others
+            before = precompiled if re.search("<kolo/(kolo|train).hpp>", headers(chain[0])) else []  # train.hpp includes kolo.hpp
+            compiles(" or ".join(chain), *before, "-fsyntax-only", "-Wno-return-type", together)  # a main() in a namespace is an ordinary function
     elif programs:
         together.write_text(combine.combine(sources.values(), True))
         if compiles(", ".join(names), together, "-o", binary, "-pthread"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The site that the target `docs` makes: Doxygen has nothing to complain of, every link in it leads somewhere, every page is a chapter, every name is there.
+# The site of the target `docs`: Doxygen has no warning, every link is valid, every page is a chapter, and every name is on the site.
 """Usage: site.py REPOSITORY DOXYGEN [DRAW] | site.py --self-test"""
 import pathlib
 import re
@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "cmake/docs
 import chapters  # noqa: E402
 import public_names  # noqa: E402
 
-# What Doxygen says without a reason: specialisations of templates of the standard library's, `~std::uint64_t{0}` in a text.
+# Doxygen's false warnings: specialisations of standard templates, `~std::uint64_t{0}` in a text.
 KNOWN = r"scope for class std::numeric_limits|link request to 'uint64_t'"
 
 
@@ -29,11 +29,11 @@ def dead_links(site):
             target, _, anchor = unquote(link).partition("#")
             target = target or name
             if target not in files or (anchor and target in anchors and anchor not in anchors[target]):
-                yield f"{name}: a link to {link}, which is nowhere"
+                yield f"{name}: a link to {link}, which does not exist"
 
 
 def names_on(site):
-    """The names that have a place in the site, by Doxygen's list of them."""
+    """The names on the site, by Doxygen's tag file."""
     for entry in xml.parse(site / "kolo.tag").getroot().findall("compound"):
         if (site / entry.findtext("filename")).exists():
             yield entry.findtext("name")
@@ -47,17 +47,17 @@ def faults(root, doxygen, draw=None):
         yield from (line for line in (site / "warnings.txt").read_text().splitlines() if not re.search(KNOWN, line))
         yield from dead_links(site)
         there = {re.sub(r" *<.*", "", name) for name in names_on(site)}
-        yield from (f"{name} is nowhere in the site" for name in sorted(public_names.names_in(root, doxygen)) if name not in there)
+        yield from (f"{name} is not on the site" for name in sorted(public_names.names_in(root, doxygen)) if name not in there)
         sidebar = (site / "layout.xml").read_text()
         for page, name in chapters.chapters_of(root).items():
             if not (site / f"{name}.html").exists():
                 yield f"{page.relative_to(root)} is no chapter"
             if name != "index" and sidebar.count(f'url="{name}.html"') != 1:
-                yield f"{page.relative_to(root)} is not once in the sidebar"
+                yield f"{page.relative_to(root)} is not in the sidebar exactly once"
 
 
 def self_test():
-    """Links of pages become links of chapters; a dead one of the site is found."""
+    """Links between pages become links between chapters; a dead link is found."""
     root = pathlib.Path("/r")
     known = {root / "README.md": "index", root / "include/kolo/view/README.md": "view", root / "include/kolo/README.md": "house"}
     page = root / "include/kolo/view/README.md"
@@ -72,7 +72,7 @@ def self_test():
     }
     wrong = [f"{text!r} became {got!r}" for text, expected in told.items() if (got := chapters.chapter(text, page, known)) != expected + "\n"]
     if chapters.chapter("## A\n\n## A\n", page, known) != "## A {#view_a}\n\n## A {#view_a-1}\n":
-        wrong.append("a heading that comes again has no name of its own")
+        wrong.append("a repeated heading has no name of its own")
     header = ("// SPDX\n// For what.\n// And more.\n\nnamespace kolo::inline KOLO_ABI {\n/// f(comm, x)   in place\n///\n/// Cost    n.\n///         m\n/// Errors: none\n"
               "int f;  ///< Cost  no\n/// g(x) is no form here.\nint g;\n/// Cost  k\n")
     read = ("// SPDX\n// For what.\n// And more.\n\nnamespace kolo {\n/// For what. And more.\n///\n/// - `f(comm, x)`   in place\n///\n/// @par Cost\n/// n.\n///         m\n"
@@ -86,7 +86,7 @@ def self_test():
         found = sorted(fault.split()[4] for fault in dead_links(site))
         if found != ["a.html#y,", "b.html,", "d.svg,"]:
             wrong.append(f"dead links: {found}")
-    print("\n".join(wrong) or f"{len(told) + 3} judged rightly")
+    print("\n".join(wrong) or f"{len(told) + 3} judged correctly")
     return bool(wrong)
 
 

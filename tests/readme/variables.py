@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# The page of variables and options has all that there are, and none that there are not.
+# The page of variables and options has all that exist, and no others.
 """Usage: variables.py REPOSITORY | variables.py --self-test"""
 import pathlib
 import re
@@ -8,7 +8,7 @@ import tempfile
 
 PAGE = "include/kolo/guide/variables.md"
 CODE = {".hpp", ".cuh", ".cpp", ".cu", ".py", ".sh"}
-# Fields of options that only the library's own parts fill in.
+# Fields of options that only the library itself sets.
 INNER = {"rendezvous_options"}
 
 
@@ -20,7 +20,7 @@ def sources(root, *folders):
 
 
 def wanted(root):
-    """What the page must have, as it is written there -> where that comes from."""
+    """Maps each name that the page must have to a file that has it."""
     found = {}
     for path, text in sources(root, "include", "examples", "bench", "cmake", "tests"):
         name = path.relative_to(root)
@@ -47,7 +47,7 @@ def faults(root):
     yield from (f"{PAGE} does not have {name}, which {where} has" for name, where in sorted(wanted(root).items()) if name not in said)
     everything = "".join(text for _, text in sources(root, "include", "examples", "bench", "cmake", "tests")) + (root / "CMakeLists.txt").read_text()
     known = set(re.findall(r"\w+", everything))
-    yield from (f"{PAGE} has {name}, which stands nowhere else" for name in sorted(said) if name.lstrip(".") not in known)
+    yield from (f"{PAGE} has {name}, which is in no other file" for name in sorted(said) if name.lstrip(".") not in known)
 
 
 def self_test():
@@ -69,7 +69,7 @@ def self_test():
             continue
         wrong += 1
         print(f"expected \"{expected or 'no fault'}\", found {found}")
-    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged rightly")
+    print(f"{len(bad) + 1 - wrong} of {len(bad) + 1} trees judged correctly")
     return wrong
 
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tables for the choice over MPI on one host, measured; written by `bash bench/run.sh tune-mpi --record`.
+// Measured tables for the automatic choice over MPI on one host; written by `bash bench/run.sh tune-mpi --record`.
 #pragma once
 
 #include <kolo/schedule/cost_model.hpp>
 
 namespace kolo::inline KOLO_ABI::default_tuning {
 
-/// On one host of two cores: with more ranks than two they take turns.
+/// MPICH, on one host of two cores: more than two ranks share cores.
 inline constexpr tuning mpich_one_host{.rows = {{
     {.ranks = 2, .runs_as = pattern::rounds, .round = 1.77e-07, .hop = 5.03e-08,
      .duplex = 5.91e-08, .bytes = {5.28e-11, 1.91e-11, 0, 5.98e-11, 6.4e-11, 8.95e-11},
@@ -66,7 +66,7 @@ inline constexpr tuning mpich_one_host{.rows = {{
        1.1e-05, 1.1e-05, 1.1e-05, 1.1e-05, 1.1e-05, 1.1e-05},  // barrier
     }}},
 }}, .copied = {4.28e-11, 4.28e-11, 3.24e-11, 3.08e-11, 3.6e-11, 5.85e-11}, .noticed = 6.01e-08};
-/// Open MPI, of one host: as `mpich_one_host`.
+/// Open MPI, otherwise as `mpich_one_host`.
 inline constexpr tuning openmpi_one_host{.rows = {{
     {.ranks = 2, .runs_as = pattern::rounds, .round = 2.3e-07,
      .duplex = 5.01e-08, .bytes = {8.71e-12, 9.38e-11, 8.45e-11, 7.5e-11, 5.83e-11, 1.19e-10},

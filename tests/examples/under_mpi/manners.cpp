@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How libkolo_mpi.so behaves beside MPI: wrong arguments, many communicators, large counts, threads, sessions, processes that were spawned.
+// libkolo_mpi.so beside MPI: wrong arguments, many communicators, large counts, threads, sessions, spawned processes.
 // Usage: manners [sessions | spawn]
 #include "program.hpp"
 
@@ -32,16 +32,16 @@ void expect_whole(MPI_Comm comm, const char* when) {
   expect(MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == size_of(comm), when);
 }
 
-/// `call` is wrong: on all ranks, then on one.
+/// A wrong call: first on all ranks, then on one.
 template <class F>
 void each_refused(int kind, F call) {
   auto comm = copy_of(MPI_COMM_WORLD);
   for (int i = 0; i < 2; ++i) {  // as the first call of a communicator, and later
-    expect(class_of(call(comm)) == kind, "what a rank can see to be wrong is an error of MPI's class");
-    expect_whole(comm, "after a refused call the communicator is what it was");
+    expect(class_of(call(comm)) == kind, "a wrong argument is an error of MPI's class");
+    expect_whole(comm, "the communicator works after a refused call");
   }
-  if (rank_in(comm) == 0) expect(class_of(call(comm)) == kind, "on one rank alone");
-  expect_whole(comm, "the others have waited for the right call");
+  if (rank_in(comm) == 0) expect(class_of(call(comm)) == kind, "a wrong argument on one rank only");
+  expect_whole(comm, "the others waited for the right call");
   MPI_Comm_free(&comm);
 }
 
@@ -70,7 +70,7 @@ void refused() {
   each_refused(MPI_ERR_TRUNCATE, [&](MPI_Comm c) { return MPI_Allgather(a, 2, MPI_INT, b, 1, MPI_INT, c); });
   each_refused(MPI_ERR_TRUNCATE, [&](MPI_Comm c) { return MPI_Alltoall(a, 2, MPI_INT, b, 1, MPI_INT, c); });
   int twice[16] = {};
-#if defined(OPEN_MPI)  // takes one buffer for both
+#if defined(OPEN_MPI)  // allows one buffer for both
   expect(MPI_Alltoall(twice, 1, MPI_INT, twice, 1, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS, "one buffer");
 #else
   each_refused(MPI_ERR_BUFFER, [&](MPI_Comm c) { return MPI_Alltoall(twice, 1, MPI_INT, twice, 1, MPI_INT, c); });
@@ -78,7 +78,7 @@ void refused() {
 #endif
 }
 
-/// Who does not repeat it and goes leaves nobody waiting.
+/// A rank whose call is refused frees the communicator without repeating the call: no rank waits.
 void refused_and_gone(int calls_before) {
   auto comm = copy_of(MPI_COMM_WORLD);
   const int rank = rank_in(comm);
@@ -86,19 +86,19 @@ void refused_and_gone(int calls_before) {
   for (int i = 0; i < calls_before; ++i) expect_whole(comm, "before");
   const int code = MPI_Allreduce(rank == 0 ? nullptr : &rank, &sum, 1, MPI_INT, MPI_SUM, comm);
   if (rank == 0) expect(class_of(code) == MPI_ERR_BUFFER, "its own error");
-  else expect(text_of(code).find("refused") != std::string::npos, "the others hear of it");
+  else expect(text_of(code).find("refused") != std::string::npos, "the others get the error");
   MPI_Comm_free(&comm);
 }
 
-#if !defined(OPEN_MPI)  // where the handle is a pointer to what is no more
+#if !defined(OPEN_MPI)  // in Open MPI the handle is a pointer to freed memory
 
-/// A call on a communicator that was freed is MPI's to refuse.
+/// MPI itself refuses a call on a freed communicator.
 void freed() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   auto comm = copy_of(MPI_COMM_WORLD);
   const auto stale = comm;
   MPI_Comm_free(&comm);
-  expect(class_of(MPI_Barrier(stale)) == MPI_ERR_COMM, "a communicator that was freed is an error of MPI's class");
+  expect(class_of(MPI_Barrier(stale)) == MPI_ERR_COMM, "a freed communicator is an error of MPI's class");
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
@@ -110,13 +110,13 @@ void operators_differ() {
   int result = 0;
   const int code = MPI_Allreduce(&one, &result, 1, MPI_INT, rank == 0 ? MPI_SUM : MPI_MAX, comm);
   expect(text_of(code).find("another collective, count, type, operator") != std::string::npos,
-         "operators that differ are noticed");
+         "different operators are an error");
   expect(MPI_Barrier(comm) == code, "the first failure stays");
   MPI_Comm_free(&comm);
-  expect_whole(MPI_COMM_WORLD, "what failed in one communicator is nothing to another");
+  expect_whole(MPI_COMM_WORLD, "a failure of one communicator does not affect another");
 }
 
-/// A rank waits in a collective for one that waits for what the first has begun to send: only its MPI can bring that.
+/// A rank waits in a collective for a rank that waits for the first one's pending message: MPI must make progress there.
 void sent_before() {
   auto comm = copy_of(MPI_COMM_WORLD);
   const int rank = rank_in(comm), size = size_of(comm);
@@ -127,14 +127,14 @@ void sent_before() {
     MPI_Request request = MPI_REQUEST_NULL;
     if (rank == from) MPI_Isend(sent.data(), n, MPI_INT, to, i, comm, &request);
     if (rank == to) MPI_Recv(received.data(), n, MPI_INT, from, i, comm, MPI_STATUS_IGNORE);
-    expect_whole(comm, "while a message is under way");
+    expect_whole(comm, "while a message is pending");
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    if (rank == to) expect(received.back() == from, "a message that was under way");
+    if (rank == to) expect(received.back() == from, "the pending message");
   }
   MPI_Comm_free(&comm);
 }
 
-/// More than a third of what MPICH has, which is 2046; Open MPI takes long for each.
+/// More than a third of MPICH's 2046 communicators; Open MPI takes long for each.
 void many() {
 #if defined(OPEN_MPI)
   constexpr int number = 100;
@@ -150,7 +150,7 @@ void many() {
   for (auto& c : all) MPI_Comm_free(&c);
 }
 
-/// Made, used and freed by threads at once, with a rank of its own order in each: no number may be given twice.
+/// Communicators made, used and freed by threads at once, with another order of ranks each time: no number may be used twice.
 void made_by_threads() {
   const auto work = [](MPI_Comm all, int factor) {
     for (int i = 0; i < 30; ++i) {
@@ -178,7 +178,7 @@ void add_fours(void* in, void* inout, int* n, MPI_Datatype*) {
   for (int i = 0; i < 4 * *n; ++i) static_cast<int*>(inout)[i] += static_cast<const int*>(in)[i];
 }
 
-/// Datatypes that were made with numbers of the type MPI_Count, in the usual collectives and in those with such counts.
+/// Datatypes made with counts of type MPI_Count, in the usual collectives and in the large-count ones.
 void large_counts() {
   MPI_Datatype whole, rows, record, gaps;
   const MPI_Count lengths[] = {2, 2}, where[] = {0, 8};
@@ -226,7 +226,7 @@ void large_counts() {
   MPI_Bcast_c(x.data(), 1, MPI_INT, size - 1, comm), expect(x[0] == size - 1, "Bcast_c");
 }
 
-/// No MPI_COMM_WORLD, no MPI_Finalize.
+/// Without MPI_COMM_WORLD and MPI_Finalize.
 int sessions() {
   MPI_Session session;
   MPI_Group group;
@@ -244,7 +244,7 @@ int sessions() {
 
 #endif
 
-/// Parents and children share a communicator that lies inside no MPI_COMM_WORLD; the children may have the library or not.
+/// Parents and children share a communicator that is not in MPI_COMM_WORLD; the children may run without the library.
 void spawn(const char* program) {
   MPI_Comm parent, between, all;
   char word[] = "spawn", *words[] = {word, nullptr};
@@ -271,8 +271,8 @@ int main(int argc, char** argv) {
   } else {
     refused();
     refused_and_gone(1);
-    refused_and_gone(2 * size_of(MPI_COMM_WORLD));  // where it would meet in shared memory,
-    refused_and_gone(20);                           // and where it has met there
+    refused_and_gone(2 * size_of(MPI_COMM_WORLD));  // before it would switch to shared memory,
+    refused_and_gone(20);                           // and after it has
 #if !defined(OPEN_MPI)
     freed();
 #endif
@@ -284,5 +284,5 @@ int main(int argc, char** argv) {
     large_counts();
 #endif
   }
-  return PMPI_Finalize() == MPI_SUCCESS ? 0 : 1;  // as a profiler, or another language, would
+  return PMPI_Finalize() == MPI_SUCCESS ? 0 : 1;  // as a profiler, or another language, calls it
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What a program under libkolo_mpi.so may do, over all types and operators; and what is left to MPI. It knows nothing of kolo.
+// Everything that a program may call under libkolo_mpi.so, with all types and operators; and calls that it leaves to MPI. It does not use kolo.
 #include "program.hpp"
 
 #include <cstdint>
 #include <initializer_list>
 #include <thread>
 
-/// A bool, which std::vector would make something else of.
+/// A bool for std::vector, whose specialisation packs plain bools.
 struct logical_value {
   bool is;
   bool operator==(const logical_value&) const = default;
 };
 
-/// A matrix of two rows.
+/// A 2 x 2 matrix.
 struct four {
   std::uint32_t m[4];
   bool operator==(const four&) const = default;
@@ -81,7 +81,7 @@ void multiply(void* in, void* inout, int* n, MPI_Datatype*) {
     b[i] = {{a[i].m[0] * b[i].m[0] + a[i].m[1] * b[i].m[2], a[i].m[0] * b[i].m[1] + a[i].m[1] * b[i].m[3],
              a[i].m[2] * b[i].m[0] + a[i].m[3] * b[i].m[2], a[i].m[2] * b[i].m[1] + a[i].m[3] * b[i].m[3]}};
 }
-constexpr int long_element = 20'000;  // numbers, which are more than any slot of shared memory takes
+constexpr int long_element = 20'000;  // more numbers than a slot of shared memory can hold
 void add_long(void* in, void* inout, int* n, MPI_Datatype*) {
   for (int i = 0; i < *n * long_element; ++i) static_cast<int*>(inout)[i] += static_cast<const int*>(in)[i];
 }
@@ -102,13 +102,14 @@ void of_the_user() {
   MPI_Op none;
   MPI_Op_create(nothing, 1, &none);
   MPI_Allreduce(sparse, result, 10, with_gap, none, MPI_COMM_WORLD);  // by MPI: a datatype with gaps
-  MPI_Datatype in_parts;                                              // as `whole` is, made in another way
+  MPI_Datatype in_parts;                                              // equal to `whole`, but made in another way
   const int lengths[] = {3, 1}, displacements[] = {0, 3};
   MPI_Type_indexed(2, lengths, displacements, MPI_UINT32_T, &in_parts), MPI_Type_commit(&in_parts);
   const four mine = maker<four>::make(rank_in(MPI_COMM_WORLD), 1);
   four total{};
   MPI_Allreduce(&mine, &total, 1, rank_in(MPI_COMM_WORLD) == 0 ? whole : in_parts, sum, MPI_COMM_WORLD);
-  expect(total == folded<four>(whole, sum, size_of(MPI_COMM_WORLD) - 1, 2)[1], "Allreduce by two makes of one type");
+  expect(total == folded<four>(whole, sum, size_of(MPI_COMM_WORLD) - 1, 2)[1],
+         "Allreduce with one type made in two ways");
   MPI_Op long_sum;
   MPI_Datatype large;
   MPI_Op_create(add_long, 1, &long_sum);
@@ -148,7 +149,7 @@ void communicators() {
     MPI_Comm part, copy;
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &part);
     reductions<int>(part, MPI_INT, MPI_SUM, 3);
-    MPI_Comm_dup(part, &copy);  // must not go on with what belongs to `part`
+    MPI_Comm_dup(part, &copy);  // must not use the state of `part`
     MPI_Comm_free(&part);
     reductions<int>(copy, MPI_INT, MPI_MAX, 3);
     MPI_Barrier(copy);
@@ -159,7 +160,7 @@ void communicators() {
   MPI_Comm_split(MPI_COMM_WORLD, rank > 0 ? 1 : 0, 0, &half);
   MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank > 0 ? 0 : 1, 7, &both);
   int one = 1, others = 0;
-  MPI_Allreduce(&one, &others, 1, MPI_INT, MPI_SUM, both);  // by MPI: two groups
+  MPI_Allreduce(&one, &others, 1, MPI_INT, MPI_SUM, both);  // by MPI: an inter-communicator
   expect(others == (rank > 0 ? 1 : size - 1), "Allreduce of two groups");
   MPI_Barrier(both);
   MPI_Comm_free(&both), MPI_Comm_free(&half);
@@ -175,11 +176,11 @@ void mistakes() {
   MPI_Comm_create_errhandler(listen, &handler);
   MPI_Comm_set_errhandler(comm, handler);
   int numbers[8] = {}, sums[8] = {};
-#ifdef OPEN_MPI  // others may be built without looking at arguments
+#ifdef OPEN_MPI  // other MPIs may be built without argument checks
   int kind = MPI_SUCCESS;
   MPI_Error_class(MPI_Allreduce(numbers, sums, -1, MPI_INT, MPI_SUM, comm), &kind);
   expect(kind == MPI_ERR_COUNT,
-         "a negative count is MPI's own error");  // by MPI, like everything that is no call at all
+         "a negative count is MPI's own error");  // by MPI, as every wrong call
   MPI_Error_class(MPI_Allreduce(numbers, sums, 1, MPI_FLOAT, MPI_BAND, comm), &kind);
   expect(kind == MPI_ERR_OP, "bits of a float are MPI's own error");
 #endif
@@ -194,7 +195,7 @@ void mistakes() {
   MPI_Errhandler_free(&handler), MPI_Comm_free(&comm);
 }
 
-/// A message that needs its sender's help, which waits in a collective: MPI must get on with it there.
+/// A pending message that needs its sender, which waits in a collective: MPI must make progress there.
 void message_under_way() {
   const int rank = rank_in(MPI_COMM_WORLD);
   std::vector<int> large(1'000'000, rank);
@@ -236,8 +237,8 @@ int main(int argc, char** argv) {
   datatypes();
   communicators();
   message_under_way();
-  if (under_kolo) mistakes();  // MPI alone may wait for ever
+  if (under_kolo) mistakes();  // MPI alone may hang
   if (provided == MPI_THREAD_MULTIPLE) threads();
-  if (rank_in(MPI_COMM_WORLD) == 0) std::puts("all is well");
+  if (rank_in(MPI_COMM_WORLD) == 0) std::puts("passed");
   return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }

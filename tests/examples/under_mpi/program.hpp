@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every function that libkolo_mpi.so replaces, against what it should give, which each rank finds out without communication.
+// Every function that libkolo_mpi.so replaces, compared with the expected result, which each rank computes without communication.
 #pragma once
 
 #include <mpi.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-/// Ends the program on all ranks; so the line that is written at MPI_Finalize is missing.
+/// On failure ends the program on all ranks, so that the line of MPI_Finalize is missing.
 inline void expect(bool condition, const char* what, MPI_Datatype type = MPI_DATATYPE_NULL, int n = -1) {
   if (condition) return;
   char name[MPI_MAX_OBJECT_NAME] = "";
@@ -41,7 +41,7 @@ struct located {
   bool operator==(const located&) const = default;
 };
 
-/// Small whole numbers: whatever is done with them, in whatever order, gives the same bits.
+/// Small whole numbers: all operations, in any order, give the same bits.
 template <class T>
 struct maker {
   static T make(int rank, int i) { return static_cast<T>((rank * 7 + i * 3) % 4); }
@@ -56,12 +56,12 @@ struct maker<located<T>> {
 };
 template <class T>
 std::vector<T> elements(int rank, int n) {
-  std::vector<T> v(static_cast<std::size_t>(n) + 1);  // one that nobody may write to
+  std::vector<T> v(static_cast<std::size_t>(n) + 1);  // one more, which must not be written
   for (int i = 0; i <= n; ++i) v[static_cast<std::size_t>(i)] = maker<T>::make(rank, i);
   return v;
 }
 
-/// What ranks 0 to `last` have, combined one after the other, by this rank alone.
+/// The elements of ranks 0 to `last`, reduced in order by this rank alone.
 template <class T>
 std::vector<T> folded(MPI_Datatype type, MPI_Op op, int last, int n) {
   auto all = elements<T>(0, n);
@@ -73,7 +73,7 @@ std::vector<T> folded(MPI_Datatype type, MPI_Op op, int last, int n) {
   return all;
 }
 
-/// All functions that combine, with n elements a rank, as they come and in place. Elements that nobody may write to keep what they had.
+/// All reducing functions, with n elements per rank, out of place and in place. Elements outside the result must not change.
 template <class T>
 class reduction {
  public:
@@ -106,7 +106,7 @@ class reduction {
   }
 
  private:
-  /// `work` gives elements [first, first + count) of `wanted`, from `in` and in place; in place what lies behind them is nobody's business.
+  /// `work` must write elements [first, first + count) of `wanted`, from `in` and in place; in place the elements after them are undefined.
   template <class F>
   void both(const char* what, int first, int count, const std::vector<T>& wanted, F work) {
     auto got = out_;
@@ -132,7 +132,7 @@ void reductions(MPI_Comm comm, MPI_Datatype type, MPI_Op op, int n) {
   reduction<T>{comm, type, op, n}.run();
 }
 
-/// All functions that move: n elements of `type` come from n elements of `from`, whose signature is the same.
+/// All functions that move: n elements of `type` are received from n elements of `from`, which has the same signature.
 class movement {
  public:
   movement(MPI_Comm comm, MPI_Datatype from, MPI_Datatype type, int n)
@@ -185,7 +185,7 @@ class movement {
     for (std::size_t i = 0; i < room_; ++i) b[i] = static_cast<unsigned char>(i * factor + r * 31 + i / 256);
     return b;
   }
-  static unsigned char* at(bytes& b) { return b.data() + 64; }  // some lie before the address
+  static unsigned char* at(bytes& b) { return b.data() + 64; }  // some bytes are before the address
   static MPI_Aint extent_of(MPI_Datatype type) {
     MPI_Aint lower = 0, extent = 0;
     PMPI_Type_get_extent(type, &lower, &extent);
@@ -193,9 +193,9 @@ class movement {
   }
 
   void begin() { got_ = wanted_ = memory_of(rank_, 5); }
-  void end(const char* what) { expect(got_ == wanted_, what, type_, n_); }  // gaps between elements included
+  void end(const char* what) { expect(got_ == wanted_, what, type_, n_); }  // also compares gaps between elements
 
-  /// Elements [first, first + n) of somebody's memory to element `place` on of what this rank should have.
+  /// Copies elements [first, first + n) of a rank's memory to `wanted_`, from element `place` on.
   void move(bytes theirs, int first, MPI_Datatype from, int n, int place) {
     bytes packed(room_);
     int end = 0, begin = 0;

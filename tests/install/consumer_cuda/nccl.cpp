@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The smallest program with NCCL: it shows that the target brings the runtime and the library, with a GPU and without.
+// The smallest program with NCCL: it shows that the target has the runtime and the library, with and without a GPU.
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <kolo/version.hpp>

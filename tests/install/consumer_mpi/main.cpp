@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The smallest program over MPI: it shows that the target brings all that it needs.
+// The smallest program over MPI: it shows that the target has all that it needs.
 #include <kolo/mpi/mpi.hpp>
 
 #include <vector>
