@@ -143,6 +143,23 @@ TEST_CASE("a process that was stopped itself does not blame those that waited fo
   CHECK(end.said == all_say(2, "fine"));
 }
 
+TEST_CASE("a rank that waits on another communicator waits for the late one here, too") {
+  const auto said = on_threads(3, [](auto& comm) {
+    constexpr int late = 2;
+    std::vector<int> x(300);
+    auto pair = comm.split(comm.rank() == late, 0);
+    return end_of([&] {
+      if (comm.rank() == late)
+        while (!comm.transport().failed()) ::sched_yield();
+      auto sum = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = 150ms});
+      if (comm.rank() == 0) kolo::barrier(pair);
+      sum.wait();
+      kolo::barrier(pair);
+    });
+  });
+  CHECK(said[1] == "timeout 2");
+}
+
 TEST_CASE("where all wait, nobody is named") {
   const auto said_within = [](std::chrono::milliseconds timeout) {
     std::latch given_up{2};
