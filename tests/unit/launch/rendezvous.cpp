@@ -248,6 +248,42 @@ TEST_CASE("who has no descriptor left for the memory says so") {
   CHECK(other.result() == "out of resources(-1): kolo: receiving the shared segment: Too many open files");
 }
 
+TEST_CASE("rank 0 needs a descriptor for each rank that comes, no more; with fewer, all learn it at once") {
+  if (testing::is_sanitized) return;
+  const auto job = fresh_job();
+  const auto leave_two = [] {
+    const descriptor one{::dup(0)}, other{::dup(0)};
+    const auto most = static_cast<rlim_t>(other.get()) + 1;
+    const rlimit few{most, most};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  };
+  SECTION("as many as come") {
+    testing::child host{[&]() -> std::string {
+      leave_two();
+      const auto i = invite(job, 0, 2);
+      rendezvous_server server{i, listen_at(job), rendezvous_clock::now()};
+      server.collect(strangers);
+      return server.fault() ? "too few" : "enough";
+    }};
+    descriptor line;
+    while (!(line = connect_to(job))) ::sched_yield();
+    const hello_message hello = greet(invite(job, 1, 2), 20s);
+    REQUIRE(::send(line.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
+    CHECK(host.result() == "enough");
+  }
+  SECTION("fewer") {
+    const auto all = testing::in_children(3, [&](int r) {
+      if (r == 0) leave_two();
+      const auto said = meet(invite(job, r, 3));
+      if (r == 0) ::usleep(20'000);  // or the others might learn that it is gone
+      return said;
+    });
+    for (std::size_t r = 0; r < 3; ++r)
+      CHECK(all[r] == "out of resources(0): kolo: rendezvous, rank " + std::to_string(r) +
+                          ": receiving the other ranks, a descriptor each (see `ulimit -n`): Too many open files");
+  }
+}
+
 TEST_CASE("rank 0 does not go on when the system has no room for what the others are to get") {
   const auto job = fresh_job();
   testing::child other{[&] { return meet(invite(job, 1, 2, 300ms)); }};
