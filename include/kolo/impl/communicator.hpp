@@ -79,7 +79,7 @@ communicator<T> communicator<T>::shrink(const options& o) {
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout)
                                                                       : transport().timeout())};
     hand_down(rest);
-    recovered = true;
+    engine_->unreported->recover();
     return rest;
   } catch (const error& e) {
     if (e.code() == errc::invalid_argument) recovered = had_recovered;  // it was rejected, and the state before holds

@@ -28,6 +28,12 @@ class unreported_failure {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) finder_ = nullptr;
   }
+  /// The rank has continued by `shrink`: what was found before is dealt with, on whatever communicator it was.
+  void recover() {
+    const std::lock_guard alone{lock_};
+    first_.reset(), finder_ = nullptr;
+    recovered = true;
+  }
   /// Called when the rank's program has returned without an error. Throws the failure, if there is one.
   void throw_if_any() const {
     if (first_) throw error{*first_};
