@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <optional>
 
 #include "laws/shrink_laws.hpp"
 #include "processes/in_each_round.hpp"
@@ -244,20 +245,21 @@ TEST_CASE("shrink: what the destructor of a request has found is got over by who
   CHECK(end.status == 0);
 }
 
-TEST_CASE("shrink: what the destructor of a request on another communicator has found is got over, too") {
-  const auto end = on_processes(3, [](auto& comm) -> std::string {
-    auto other = comm.split(0, comm.rank());
-    if (comm.rank() == 2) die();
-    int x[10]{}, y[10]{};
-    const auto said = [&] {
-      const auto dropped = kolo::start_allreduce(other, x, kolo::sum);
-      return end_of([&] { kolo::allreduce(comm, y, kolo::sum); });
-    }();
-    comm = comm.shrink();
-    return said + ", then " + end_of([&] { kolo::barrier(comm); });
-  });
-  CHECK(end.said == all_but(2, 3, "peer died 2, then fine"));
-  CHECK(end.status == 0);
+TEST_CASE("shrink: what the destructor of a request on another communicator finds is got over, too, before and after") {
+  for (const bool before : {true, false}) {
+    const auto end = on_processes(3, [before](auto& comm) -> std::string {
+      auto other = comm.split(0, comm.rank());
+      if (comm.rank() == 2) die();
+      int x[10]{}, y[10]{};
+      auto dropped = std::optional{kolo::start_allreduce(other, x, kolo::sum)};
+      const auto said = end_of([&] { kolo::allreduce(comm, y, kolo::sum); });
+      if (before) dropped.reset();
+      comm = comm.shrink();
+      return said + ", then " + end_of([&] { kolo::barrier(comm); });
+    });
+    CHECK(end.said == all_but(2, 3, "peer died 2, then fine"));
+    CHECK(end.status == 0);
+  }
 }
 
 TEST_CASE("shrink: memory on the heap of the group stays what it was, and is addressed by the new one") {
