@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <optional>
 
 #include "laws/shrink_laws.hpp"
 #include "processes/in_each_round.hpp"
@@ -241,6 +242,25 @@ TEST_CASE("shrink: a failure found by a request's destructor does not remain aft
   });
   CHECK(end.said == all_but(2, 3, "fine"));
   CHECK(end.status == 0);
+}
+
+TEST_CASE(
+    "shrink: a failure found by the destructor of a request on another communicator, before or after shrink, is "
+    "recovered") {
+  for (const bool before : {true, false}) {
+    const auto end = on_processes(3, [before](auto& comm) -> std::string {
+      auto other = comm.split(0, comm.rank());
+      if (comm.rank() == 2) die();
+      int x[10]{}, y[10]{};
+      auto dropped = std::optional{kolo::start_allreduce(other, x, kolo::sum)};
+      const auto said = end_of([&] { kolo::allreduce(comm, y, kolo::sum); });
+      if (before) dropped.reset();
+      comm = comm.shrink();
+      return said + ", then " + end_of([&] { kolo::barrier(comm); });
+    });
+    CHECK(end.said == all_but(2, 3, "peer died 2, then fine"));
+    CHECK(end.status == 0);
+  }
 }
 
 TEST_CASE("shrink: the group's heap memory does not change, and the new group addresses it") {

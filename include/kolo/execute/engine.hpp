@@ -317,7 +317,10 @@ struct engine : transport::progress_client, failing<engine<T>> {
       operation& o = *e.newest;
       const auto a = e.advance(o);
       e.flush(o);
-      return a == advanced::stuck ? transport::progress::stuck : transport::progress::moved;
+      if (a != advanced::stuck) return transport::progress::moved;
+      const operation& turn = e.blocker_of(o);
+      e.flight->poll(turn.waiting, turn.now, backoff::clock::now());  // it waits here, too: another rank is late
+      return transport::progress::stuck;
     } catch (...) {
       e.deferred = std::current_exception();
       error::clear_thrown();

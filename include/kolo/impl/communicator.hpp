@@ -6,11 +6,13 @@
 #include <kolo/execute/communicator.hpp>
 #include <kolo/execute/engine.hpp>
 #include <kolo/transport/abilities.hpp>
+#include <kolo/transport/forwarded.hpp>
 
 #include <concepts>
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -79,7 +81,13 @@ communicator<T> communicator<T>::shrink(const options& o) {
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout)
                                                                       : transport().timeout())};
     hand_down(rest);
-    recovered = true;
+    std::vector<rank_identity> lost;
+    if constexpr (Identifiable<T>)
+      for (int r = 0; r < size(); ++r)
+        if (const auto its = transport().who(r);
+            detail::transport::is_known(its) && detail::transport::rank_of(rest.transport(), its) < 0)
+          lost.push_back(its);
+    engine_->unreported->recover(lost);
     return rest;
   } catch (const error& e) {
     if (e.code() == errc::invalid_argument) recovered = had_recovered;  // it was rejected, and the state before holds

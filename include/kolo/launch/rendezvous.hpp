@@ -18,6 +18,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -156,8 +157,14 @@ class rendezvous_server {
   bool accept_one() {
     os::descriptor socket{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!socket) {
-      if (errno == EINTR || errno == ECONNABORTED) return true;
-      if (errno != EAGAIN) os::throw_errno("receiving the other ranks, a descriptor each (see `ulimit -n`)");
+      const int failed = errno;
+      if (failed == EINTR || failed == ECONNABORTED) return true;
+      pollfd waiting{listener_.get(), POLLIN, 0};  // without a descriptor left, accept fails also if there is nobody
+      if (failed == EAGAIN || ::poll(&waiting, 1, 0) == 0) return false;
+      blame(
+          os::is_exhausted(failed) ? errc::out_of_resources : errc::system, 0,
+          "receiving the other ranks, a descriptor each (see `ulimit -n`): " + std::generic_category().message(failed));
+      guests_.clear();  // they have been told, and the others need their descriptors
       return false;
     }
     const auto who = peer_of(socket.get());

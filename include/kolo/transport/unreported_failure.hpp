@@ -5,9 +5,11 @@
 
 #include <kolo/core/error.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
@@ -17,7 +19,7 @@ class unreported_failure {
  public:
   void keep(const void* finder, const failure& f) {
     const std::lock_guard alone{lock_};
-    if (!first_) first_ = f, finder_ = finder;
+    if (!first_ && std::find(lost_.begin(), lost_.end(), f.caused_by) == lost_.end()) first_ = f, finder_ = finder;
   }
   void was_reported_by(const void* finder) {
     const std::lock_guard alone{lock_};
@@ -27,6 +29,14 @@ class unreported_failure {
   void is_gone(const void* finder) {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) finder_ = nullptr;
+  }
+  /// The rank has continued by `shrink` without the `lost` ranks: what was found before is dealt with, on whatever
+  /// communicator; and so is what they have caused and is found later, on one that they were members of.
+  void recover(const std::vector<rank_identity>& lost) {
+    const std::lock_guard alone{lock_};
+    lost_.insert(lost_.end(), lost.begin(), lost.end());
+    first_.reset(), finder_ = nullptr;
+    recovered = true;
   }
   /// Called when the rank's program has returned without an error. Throws the failure, if there is one.
   void throw_if_any() const {
@@ -38,6 +48,7 @@ class unreported_failure {
  private:
   std::mutex lock_;
   std::optional<failure> first_{};
+  std::vector<rank_identity> lost_{};
   const void* finder_ = nullptr;
 };
 

@@ -249,6 +249,48 @@ TEST_CASE("a rank without a free descriptor for the memory gets an error") {
   CHECK(other.result() == "out of resources(-1): kolo: receiving the shared segment: Too many open files");
 }
 
+TEST_CASE("rank 0 needs one descriptor for each rank that connects; with fewer, all ranks get the error at once") {
+  if (testing::is_sanitized) return;
+  const auto job = fresh_job();
+  const auto leave_two = [] {
+    const descriptor one{::dup(0)}, other{::dup(0)};
+    const auto most = static_cast<rlim_t>(other.get()) + 1;
+    const rlimit few{most, most};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  };
+  SECTION("as many as come") {
+    testing::child host{[&]() -> std::string {
+      leave_two();
+      const auto i = options_for(job, 0, 2);
+      rendezvous_server server{i, listen_at(job), rendezvous_clock::now()};
+      server.collect(strangers);
+      return server.fault() ? "too few" : "enough";
+    }};
+    descriptor line;
+    while (!(line = connect_to(job))) ::sched_yield();
+    const hello_message hello = greet(options_for(job, 1, 2), 20s);
+    REQUIRE(::send(line.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello);
+    CHECK(host.result() == "enough");
+  }
+  SECTION("fewer") {
+    int done[2];
+    REQUIRE(::pipe(done) == 0);
+    const auto all = testing::in_children(3, [&](int r) {
+      if (r == 0) leave_two();
+      const auto said = meet(options_for(job, r, 3));
+      char byte{};
+      for (int i = 0; r == 0 && i < 2; ++i)
+        CHECK(::read(done[0], &byte, 1) == 1);  // a rank 0 that is gone is another error
+      if (r != 0) CHECK(::write(done[1], &byte, 1) == 1);
+      return said;
+    });
+    for (const int end : done) ::close(end);
+    for (std::size_t r = 0; r < 3; ++r)
+      CHECK(all[r] == "out of resources(0): kolo: rendezvous, rank " + std::to_string(r) +
+                          ": receiving the other ranks, a descriptor each (see `ulimit -n`): Too many open files");
+  }
+}
+
 TEST_CASE("rank 0 fails if the system cannot pass the descriptor of the memory") {
   const auto job = fresh_job();
   testing::child other{[&] { return meet(options_for(job, 1, 2, 300ms)); }};

@@ -142,6 +142,23 @@ TEST_CASE("a process that was stopped itself does not report the ranks that wait
   CHECK(end.said == all_say(2, "fine"));
 }
 
+TEST_CASE("a rank that waits on another communicator is not named as the late rank of this one") {
+  const auto said = on_threads(3, [](auto& comm) {
+    constexpr int late = 2;
+    std::vector<int> x(300);
+    auto pair = comm.split(comm.rank() == late, 0);
+    return end_of([&] {
+      if (comm.rank() == late)
+        while (!comm.transport().failed()) ::sched_yield();
+      auto sum = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = 150ms});
+      if (comm.rank() == 0) kolo::barrier(pair);
+      sum.wait();
+      kolo::barrier(pair);
+    });
+  });
+  CHECK(said[1] == "timeout 2");
+}
+
 TEST_CASE("if all ranks wait, none is named") {
   const auto said_within = [](std::chrono::milliseconds timeout) {
     std::latch given_up{2};
