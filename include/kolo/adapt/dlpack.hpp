@@ -36,7 +36,7 @@ constexpr bool is_type(DLDataType a, DLDataType b) {
 template <class T>
 struct is_complex : std::false_type {};
 template <class T>
-struct is_complex<std::complex<T>> : std::true_type {};
+struct is_complex<std::complex<T>> : std::bool_constant<16 * sizeof(T) <= 255> {};  // DLPack counts bits in a byte
 
 /// Whether T is bfloat16, the upper bits of a float; else it is float16.
 template <HalfPrecision T>

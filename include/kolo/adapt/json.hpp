@@ -29,17 +29,17 @@ inline const nlohmann::json& needed(const nlohmann::json& j, const char* name) {
   return j.at(name);
 }
 
-inline pattern pattern_from(const std::string& name) {
+inline pattern pattern_from(const nlohmann::json& name) {
   for (unsigned i = 1; i < std::size(pattern_names); ++i)
     if (name == pattern_names[i]) return static_cast<pattern>(i);
-  throw std::invalid_argument("kolo: a table has no rows for \"" + name +
-                              "\"; rounds, one_way, exchange and there_and_back are possible");
+  throw std::invalid_argument("kolo: a table has no rows for " + name.dump() +
+                              "; rounds, one_way, exchange and there_and_back are possible");
 }
 
-inline kind kind_from(const std::string& wanted) {
+inline kind kind_from(const nlohmann::json& wanted) {
   for (std::size_t k = 0; k < tuning::kinds; ++k)
     if (wanted == name(static_cast<kind>(k))) return static_cast<kind>(k);
-  throw std::invalid_argument("kolo: there is no collective called \"" + wanted + '"');
+  throw std::invalid_argument("kolo: there is no collective called " + wanted.dump());
 }
 
 /// Reads a number; for an integral type it must be whole and not negative.
@@ -226,6 +226,8 @@ inline void from_json(const nlohmann::json& j, described_network& n) {
   detail::adapt::read_numbers(j, "a network", n.numbers, detail::adapt::numbers_of_network,
                               {"inside", "stragglers", "origin"});
   if (j.contains("inside")) n.numbers.inside = j.at("inside").get<link>();
+  if (!j.value("stragglers", nlohmann::json::array()).is_array())
+    throw std::invalid_argument("kolo: a network's \"stragglers\" are a list, not " + j.at("stragglers").dump());
   if (j.contains("stragglers")) n.stragglers = j.at("stragglers").get<std::vector<straggler>>();
 }
 /// The same, but rejects stragglers, to which a `network` only refers.

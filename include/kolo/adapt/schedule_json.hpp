@@ -19,10 +19,10 @@ namespace kolo::inline KOLO_ABI {
 namespace detail::adapt {
 inline constexpr const char* arrival_names[] = {"replace", "mine_first", "theirs_first", "in_rank_order"};
 
-inline arrival arrival_from(const std::string& name) {
+inline arrival arrival_from(const nlohmann::json& name) {
   for (std::size_t i = 0; i < std::size(arrival_names); ++i)
     if (name == arrival_names[i]) return static_cast<arrival>(i);
-  throw std::invalid_argument("kolo: there is no arrival called \"" + name + '"');
+  throw std::invalid_argument("kolo: there is no arrival called " + name.dump());
 }
 
 inline constexpr auto numbers_of_graph = [](auto& g, auto see) {

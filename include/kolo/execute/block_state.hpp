@@ -217,7 +217,8 @@ class block_state : public layout {
   }
 
   void for_each_block(const block_range& range, int peers, auto f) {
-    for (int peer = 0; peer < (range.per_peer == 0 ? 1 : peers); ++peer)
+    const int different_peers = range.per_peer == 0 && peers > 0 ? 1 : peers;
+    for (int peer = 0; peer < different_peers; ++peer)
       for (int i = 0; i < range.count; ++i) f(block_of(range, i, peer));
   }
 

@@ -225,7 +225,7 @@ class messaging_run {
           if (m.what == &t && m.incoming && m.staged)
             current_->blocks.replace(m.at, t.receive, m.index, m.at.left, m.staged);
         }
-      } else {
+      } else if (t.from.count > 0) {
         combine(t);
       }
     }

@@ -242,7 +242,7 @@ class drawing {
       "stroke-dasharray:2 2}.message,.own{fill:none;stroke-width:1.8}.copy{stroke-width:1.5;stroke-dasharray:5 "
       "3}.own{stroke-dasharray:1 2}"
       ".lost{stroke-width:3;stroke-dasharray:2 "
-      "4}.dark{fill:#2f6fd0}.promised{fill:none;stroke:#6e7781}.fault,.twice{fill:none;stroke:#e5534b}.fault{stroke-"
+      "4}.dark{stroke:#2f6fd0}.promised{fill:none;stroke:#6e7781}.fault,.twice{fill:none;stroke:#e5534b}.fault{stroke-"
       "width:3}";
 
   std::string_view key(int i) const {

@@ -91,16 +91,15 @@ class overview {
     out_.put("<rect class=\"empty\" x=\"", x, "\" y=\"", y, "\" width=\"", of.columns * point_, "\" height=\"",
              of.rows * point_, "\"/>\n");
     for (int level = 1; level <= 5; ++level) {
-      markup path;
+      markup path;  // of lines as wide as a point, in units of points
       for (int row = 0; row < of.rows; ++row)
         for (int c = 0, end; c < of.columns; c = std::max(end, c + 1)) {
           for (end = c; end < of.columns && of.at(row, end) == level;) ++end;
-          if (end > c)
-            path.put("M", x + c * point_, " ", y + row * point_, "h", (end - c) * point_, "v", point_, "h",
-                     -(end - c) * point_, "z");
+          if (end > c) path.put("M", c, " ", row, "h", end - c);
         }
       if (!path.text().empty())
-        out_.put("<path class=\"dark\" fill-opacity=\".", level == 5 ? 99 : 20 * level - 2, "\" d=\"", path.text(),
+        out_.put("<path class=\"dark\" stroke-opacity=\".", level == 5 ? 99 : 20 * level - 2,
+                 "\" transform=\"translate(", x, " ", y, ")scale(", point_, ")translate(0 .5)\" d=\"", path.text(),
                  "\"/>\n");
     }
   }

@@ -65,6 +65,10 @@ inline std::vector<std::vector<std::string>> matrix_of(const std::string& text) 
       return w.starts_with("GPU") && w.size() > 3 && std::isdigit(static_cast<unsigned char>(w[3])) != 0;
     };
     if (row.empty() || !is_gpu(row[0])) continue;
+    const auto is_known = [](const std::string& w) {
+      return !w.starts_with("NV") || (w.size() > 2 && w.size() < 6 && w.find_first_not_of("0123456789", 2) == w.npos);
+    };
+    if (!std::all_of(row.begin(), row.end(), is_known)) break;
     if (gpus == 0) {
       gpus = std::size_t(std::count_if(row.begin(), row.end(), is_gpu));
     } else if (row.size() > gpus && of.size() < gpus) {

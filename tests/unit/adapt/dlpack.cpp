@@ -130,6 +130,7 @@ TEST_CASE("element types and devices are kept in a DLPack tensor", "[dlpack]") {
   CHECK(is_type(to_dlpack(std::span{half})->dl_tensor.dtype, {kDLFloat, 16, 1}));
   std::vector<std::complex<double>> pairs(4);
   CHECK(is_type(to_dlpack(std::span{pairs})->dl_tensor.dtype, {kDLComplex, 128, 1}));
+  CHECK_FALSE(detail::adapt::is_complex<std::complex<long double>>::value);  // 256 bits, of which DLPack would say 0
   double x = 0;
   const auto on_device = to_dlpack(device_span<double>{&x, 1}, {}, 3);
   CHECK((on_device->dl_tensor.device.device_type == kDLCUDA && on_device->dl_tensor.device.device_id == 3));

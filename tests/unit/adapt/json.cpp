@@ -82,6 +82,8 @@ TEST_CASE("an error in a network is reported") {
   CHECK(said<network>(R"([1, 2])") == "kolo: a network is an object, not [1,2]");
   CHECK(said<network>(R"({"stragglers": []})") ==
         "kolo: a network does not own its stragglers: read a described_network");
+  CHECK(said<described_network>(R"({"stragglers": {"rank": 1}})") ==
+        "kolo: a network's \"stragglers\" are a list, not {\"rank\":1}");
   CHECK(said<described_network>(R"({"stragglers": [{"rank": 1, "factors": 2}]})") ==
         "kolo: a straggler has no \"factors\"; it has rank, factor");
 }

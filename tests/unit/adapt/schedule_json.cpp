@@ -189,9 +189,13 @@ TEST_CASE("a schedule is equal after writing and reading, and is proven when it 
   j["messages"][0] = {1, 2, 3};
   CHECK(holds(said<kolo::schedule_table>(j), "a message is [round"));
   j["messages"][0] = {0, 1, 2, 0, 1, "somehow"};
-  CHECK(holds(said<kolo::schedule_table>(j), "there is no arrival called"));
+  CHECK(holds(said<kolo::schedule_table>(j), "there is no arrival called \"somehow\""));
+  j["messages"][0].back() = 2;
+  CHECK(holds(said<kolo::schedule_table>(j), "there is no arrival called 2"));
   j["collective"] = "gossip";
-  CHECK(holds(said<kolo::schedule_table>(j), "no collective called"));
+  CHECK(holds(said<kolo::schedule_table>(j), "no collective called \"gossip\""));
+  j["collective"] = 3;
+  CHECK(holds(said<kolo::schedule_table>(j), "no collective called 3"));
 }
 
 TEST_CASE("a plan for MSCCL++, when executed, does what the schedule does") {

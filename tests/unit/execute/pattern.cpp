@@ -4,6 +4,7 @@
 #include <kolo/kolo.hpp>
 #include <kolo/schedule/synthesized.hpp>
 #include <kolo/schedule/verify.hpp>
+#include <kolo/simulate/simulated.hpp>
 
 #include <string>
 #include <vector>
@@ -42,6 +43,35 @@ struct around {
   }
 };
 static_assert(kolo::is_broadcast<around, 2, 8>);
+
+/// In round k rank k sends its part to all. Each rank names the ranges of blocks, also if it has no peer to send to or receive from.
+struct in_turn {
+  static constexpr auto collective = kolo::kind::allgather;
+  static constexpr int blocks(int p) { return p; }
+  static constexpr int rounds(int p) { return p; }
+  static constexpr kolo::step at(int r, int p, int k) {
+    return kolo::transfer{.to = r == k ? kolo::peer_range{kolo::mod(r + 1, p), p - 1} : kolo::nobody,
+                          .send = {k, 1},
+                          .from = r == k ? kolo::nobody : k,
+                          .receive = {k, 1}};
+  }
+};
+static_assert(kolo::is_allgather<in_turn, 2, 8>);
+
+/// A scan along a chain of ranks, written in the same way.
+struct along {
+  static constexpr auto collective = kolo::kind::scan;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int p) { return p - 1; }
+  static constexpr kolo::step at(int r, int, int k) {
+    return kolo::transfer{.to = r == k ? r + 1 : kolo::nobody,
+                          .send = {0, 1},
+                          .from = r == k + 1 ? k : kolo::nobody,
+                          .receive = {0, 1},
+                          .then = kolo::arrival::theirs_first};
+  }
+};
+static_assert(kolo::is_scan<along, 2, 8>);
 
 /// Every rank has the result, although only one is promised it.
 struct everywhere : kolo::one_shot::allreduce {
@@ -139,6 +169,22 @@ TEST_CASE("a message without blocks changes nothing") {
       kolo::broadcast(comm, x, 0, around{});
       if (x != std::vector<int>(n, 10)) throw std::runtime_error{std::to_string(x[0])};
     });
+}
+
+TEST_CASE("a range of blocks without a peer changes no memory") {
+  const auto gather_and_scan = [](auto& comm) {
+    const std::vector<float> in(3, 10.0F + static_cast<float>(comm.rank()));
+    std::vector<float> all(9, -1), sum(3, -1), narrow(3, -1);
+    kolo::allgather(comm, in, all, in_turn{});
+    kolo::scan(comm, in, sum, kolo::sum, along{});
+    kolo::scan(comm, in, narrow, kolo::wire<kolo::bfloat16>(kolo::sum), along{});
+    if (all != std::vector<float>{10, 10, 10, 11, 11, 11, 12, 12, 12}) throw std::runtime_error{"allgather"};
+    const float expected[] = {10, 21, 33};
+    if (sum != std::vector<float>(3, expected[comm.rank()])) throw std::runtime_error{std::to_string(sum[0])};
+    if (narrow != sum) throw std::runtime_error{std::to_string(narrow[0])};
+  };
+  kolo::threads::run(3, gather_and_scan);
+  kolo::virtual_time::run(3, {}, gather_and_scan);
 }
 
 TEST_CASE("data that arrives at a rank without a promised result does not change its memory") {

@@ -150,6 +150,8 @@ TEST_CASE("names are escaped, and an unsupported number of ranks is refused with
 TEST_CASE("with many ranks or blocks each round has two squares: its messages, and what all ranks hold") {
   const auto svg = draw(ring::allreduce{}, 64);
   CHECK(svg.size() < 100'000);
+  CHECK(draw(two_level<>::alltoall{}, 64).size() < 100'000);
+  CHECK(draw(two_level<>::allgather{}, 33).size() < 100'000);
   CHECK(occurrences(svg, "<rect class=\"empty\"") == 2 * 12);
   CHECK((occurrences(svg, "round 0: 64 messages") == 1 && occurrences(svg, "round 125: 64 messages") == 1));
   CHECK((occurrences(svg, "class=\"cell\"") == 0 && occurrences(svg, "A cell is a block") == 0));
@@ -165,14 +167,13 @@ TEST_CASE("with many ranks or blocks each round has two squares: its messages, a
   };
   const auto sent = one_square(svg, "round 0:", 1);
   CHECK(occurrences(sent, "M") == 64);  // one point for each message
-  const auto first = svg.find("<rect class=\"empty\"");
-  const auto x0 = std::stoi(svg.substr(svg.find("x=\"", first) + 3)),
-             y0 = std::stoi(svg.substr(svg.find("y=\"", first) + 3));
-  CHECK(sent.find("M" + std::to_string(x0 + 3) + " " + std::to_string(y0) + "h3v3h-3z") !=
-        std::string::npos);                                                           // 0 to 1
-  CHECK(occurrences(one_square(svg, "round 125:", 2), "fill-opacity=\".99\"") == 1);  // all hold all
-  CHECK(occurrences(one_square(svg, "round 125:", 2), "M") == 64);                    // a line for each rank
-  CHECK(occurrences(one_square(svg, "round 0:", 2), "fill-opacity=\".18\"") == 1);
+  const auto ground = svg.find("<rect class=\"empty\" x=\"") + 23;
+  const auto place = std::to_string(std::stoi(svg.substr(ground))) + ' ' +
+                     std::to_string(std::stoi(svg.substr(svg.find("y=\"", ground) + 3)));
+  CHECK(sent.find("translate(" + place + ")scale(3)translate(0 .5)\" d=\"M1 0h1M2 1h1") != std::string::npos);
+  CHECK(occurrences(one_square(svg, "round 125:", 2), "stroke-opacity=\".99\"") == 1);  // all hold all
+  CHECK(occurrences(one_square(svg, "round 125:", 2), "M") == 64);                      // a line for each rank
+  CHECK(occurrences(one_square(svg, "round 0:", 2), "stroke-opacity=\".18\"") == 1);
   CHECK(occurrences(draw(schedule_of<kind::broadcast>(double_tree{.segments = 500}), 12), "<rect class=\"empty\"") ==
         2 * 12);
   const auto wrong = draw(never_stores{}, 20);
