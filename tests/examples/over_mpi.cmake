@@ -22,6 +22,8 @@ set(manners_openmpi "Allreduce [0-9]+, Alltoall 1, Barrier 100; shared memory in
 # A test that has PASS_REGULAR_EXPRESSION is not told by CTest how its program ended.
 set(ended_well sh -c [["$@" && echo ended well]] sh)
 
+set(only_mpich ${kolo_heap_of_compiler})  # the compiler of the others may be another
+
 # built_by(<mpi> <output> <word>...): a file that this MPI's compiler makes.
 function(built_by mpi output)
   string(TOUPPER ${mpi} upper)
@@ -29,7 +31,7 @@ function(built_by mpi output)
   list(FILTER sources INCLUDE REGEX "\\.[ch]pp$")
   add_custom_command(OUTPUT "${output}"
     COMMAND "${CMAKE_COMMAND}" -E env "MPICH_CXX=${CMAKE_CXX_COMPILER}" "OMPI_CXX=${kolo_other_compiler}"
-            "${KOLO_MPICXX_${upper}}" ${flags} -o "${output}" ${ARGN} -pthread
+            "${KOLO_MPICXX_${upper}}" ${flags} ${only_${mpi}} -o "${output}" ${ARGN} -pthread
     DEPENDS ${sources} ${library_parts} ${kolo_headers} VERBATIM COMMAND_EXPAND_LISTS)
 endfunction()
 
