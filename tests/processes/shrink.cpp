@@ -244,9 +244,7 @@ TEST_CASE("shrink: a failure found by a request's destructor does not remain aft
   CHECK(end.status == 0);
 }
 
-TEST_CASE(
-    "shrink: a failure found by the destructor of a request on another communicator, before or after shrink, is "
-    "recovered") {
+TEST_CASE("shrink: a failure found by the destructor of a request on another communicator is recovered") {
   for (const bool before : {true, false}) {
     const auto end = on_processes(3, [before](auto& comm) -> std::string {
       auto other = comm.split(0, comm.rank());
