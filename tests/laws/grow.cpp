@@ -198,7 +198,7 @@ TEST_CASE("grow: a thread that gets a region which has been discarded joins the 
   joining newcomer{meeting};
   const kolo::detail::shm::region_shape shape{1, {.timeout = 60s}};
   launch::welcoming<memory_of_threads> first{shape, launch::meeting_place<memory_of_threads>(meeting), 1, 60s};
-  REQUIRE_FALSE(first.collect(launch::strangers));
+  REQUIRE_FALSE(first.collect(launch::progress_only));
   memory_of_threads memory;
   const auto region = kolo::threads::transport::initialise(memory, shape.with_ranks(2));
   memory.discard(region, shape.with_ranks(2).bytes());

@@ -111,7 +111,7 @@ Comm world(const options& o) {
   auto& count = detail::launch::rendezvous_count;
   auto name = me.size == 1 ? std::string{} : detail::launch::job_name(me) + '/' + std::to_string(count);
   return Comm{detail::launch::meet<typename Comm::transport_type>(me.rank, me.size, std::move(name), o, o.timeout,
-                                                                  detail::launch::strangers, &count)};
+                                                                  detail::launch::progress_only, &count)};
 }
 
 template <std::same_as<communicator> Comm>

@@ -24,9 +24,9 @@ inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
 
 /// Rank `rank` of `size` on this host, which meet at that name. `check`: passed to `rendezvous`. `count`: incremented
 /// when this rendezvous has completed.
-template <std::same_as<kolo::shm::transport> T = kolo::shm::transport, class Check = decltype(strangers)>
+template <std::same_as<kolo::shm::transport> T = kolo::shm::transport, class Check = decltype(progress_only)>
 T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::chrono::nanoseconds timeout,
-       Check check = strangers, std::atomic<unsigned>* count = nullptr) {
+       Check check = progress_only, std::atomic<unsigned>* count = nullptr) {
   shm::region_shape shape{size, o};
   const auto prepare = [&](shm::shared_mapping& memory, const std::vector<os::process_id>& members) {
     const auto region = T::initialise(memory, shape);

@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// Poll of a wait during connection setup: checks sockets again when data arrives, and progresses this thread's started
 /// operations.
-inline constexpr auto strangers = [] {
+inline constexpr auto progress_only = [] {
   return transport::pause_between(transport::progress_others(nullptr), std::chrono::hours{1});
 };
 
@@ -56,8 +56,8 @@ class rendezvous_server {
 
   /// Waits until all have come; then `prepare(memory, members)` makes the region that they share. An exception from
   /// `check` meanwhile is sent to the ranks that have come.
-  template <class Prepare, class Check = decltype(strangers)>
-  rendezvous_result receive(Prepare&& prepare, Check check = strangers) {
+  template <class Prepare, class Check = decltype(progress_only)>
+  rendezvous_result receive(Prepare&& prepare, Check check = progress_only) {
     try {
       collect(check);
       if (!fault_) {
@@ -82,8 +82,8 @@ class rendezvous_server {
       wait_for_word(std::min(deadline_, rendezvous_clock::now() + pause));
       for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
-      for (std::size_t g = guests_.size(); g-- > 0;) {
-        if (!attend(guests_[g])) guests_.erase(guests_.begin() + std::ptrdiff_t(g));
+      for (std::size_t g = connections_.size(); g-- > 0;) {
+        if (!attend(connections_[g])) connections_.erase(connections_.begin() + std::ptrdiff_t(g));
       }
     }
     if (missing() > 0)
@@ -97,8 +97,8 @@ class rendezvous_server {
   /// descriptors until the deadline.
   void admit(std::uint64_t region, int file) {
     listener_ = os::descriptor{};
-    std::erase_if(guests_, [](const connection& g) { return g.rank < 0; });  // connections without a hello
-    for (const connection& g : guests_)
+    std::erase_if(connections_, [](const connection& g) { return g.rank < 0; });  // connections without a hello
+    for (const connection& g : connections_)
       while (!send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file)) {
         if (rendezvous_clock::now() >= deadline_) os::throw_errno("sending the shared segment");
         ::poll(nullptr, 0, 1);  // the limit of descriptors in flight is reached; receivers lower it
@@ -108,8 +108,8 @@ class rendezvous_server {
   void await_arrivals() { wait_for_word(rendezvous_clock::now() + std::chrono::milliseconds{1}); }
   /// The first rank that has closed its socket before `has_arrived(rank)`; -1: none.
   int first_lost(auto has_arrived) {
-    std::erase_if(guests_, [&](const connection& g) { return has_arrived(g.rank); });
-    for (const connection& g : guests_) {
+    std::erase_if(connections_, [&](const connection& g) { return has_arrived(g.rank); });
+    for (const connection& g : connections_) {
       char end;
       const auto n = ::recv(g.socket.get(), &end, 1, MSG_DONTWAIT);
       const bool is_open = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
@@ -150,7 +150,7 @@ class rendezvous_server {
 
   void wait_for_word(rendezvous_clock::time_point until) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-    for (const connection& g : guests_) watched.push_back({g.socket.get(), POLLIN, 0});
+    for (const connection& g : connections_) watched.push_back({g.socket.get(), POLLIN, 0});
     ::poll(watched.data(), watched.size(), milliseconds_until(until));
   }
 
@@ -164,11 +164,11 @@ class rendezvous_server {
       blame(
           os::is_exhausted(failed) ? errc::out_of_resources : errc::system, 0,
           "receiving the other ranks, a descriptor each (see `ulimit -n`): " + std::generic_category().message(failed));
-      guests_.clear();  // they have been told, and the others need their descriptors
+      connections_.clear();  // they have the error, and the other ranks need their descriptors
       return false;
     }
     const auto who = peer_of(socket.get());
-    if (who.uid == ::geteuid()) guests_.push_back({std::move(socket), -1, who.pid});
+    if (who.uid == ::geteuid()) connections_.push_back({std::move(socket), -1, who.pid});
     return true;
   }
 
@@ -241,7 +241,7 @@ class rendezvous_server {
     if (fault_) return;
     fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
     deadline_ = std::min(deadline_, rendezvous_clock::now() + notify_time);
-    for (const connection& g : guests_) {
+    for (const connection& g : connections_) {
       if (g.rank >= 0 && !(options_.is_growing && code == errc::timeout)) send_reply(g.socket.get(), *fault_);
     }
   }
@@ -250,7 +250,7 @@ class rendezvous_server {
   ending_socket listener_;
   rendezvous_clock::time_point started_, deadline_;
   std::vector<os::process_id> members_;  // pid 0: has not come yet
-  std::vector<connection> guests_;
+  std::vector<connection> connections_;
   std::optional<reply> fault_;
 };
 
@@ -311,9 +311,9 @@ std::optional<admission> try_further_places(const rendezvous_options& i, rendezv
 
 /// This rank's part in the rendezvous of that name. Rank 0 takes the place and calls `host(listener)`; any other rank
 /// finds it, and calls `join(admission)`. `check` is called meanwhile: its exception ends the rendezvous.
-template <class Host, class Join, class Check = decltype(strangers)>
+template <class Host, class Join, class Check = decltype(progress_only)>
 auto rendezvous_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
-                   Check check = strangers) -> decltype(host(os::descriptor{})) {
+                   Check check = progress_only) -> decltype(host(os::descriptor{})) {
   const auto give_up = [&](errc code, const std::string& text) {
     return error{reply{.code = code, .peer = i.is_growing ? -1 : 0, .text = std::string_view{text}}.as_failure(
         i.rank, rendezvous_clock::now() - started)};
@@ -351,8 +351,8 @@ auto rendezvous_at(const rendezvous_options& i, rendezvous_clock::time_point sta
 /// `peer_died`, or `timeout` naming the missing ranks. Other users, who can see the name, cannot join or delay a rank
 /// beyond the timeout: they are rejected by their credentials, and nothing is read from them. `check` is called now and
 /// then: it throws when waiting is pointless, and returns how soon it must be called again.
-template <class Prepare, class Check = decltype(strangers)>
-rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Check check = strangers) {
+template <class Prepare, class Check = decltype(progress_only)>
+rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Check check = progress_only) {
   const auto started = rendezvous_clock::now();
   return rendezvous_at(
       i, started,
