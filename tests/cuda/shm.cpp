@@ -120,7 +120,7 @@ TEST_CASE("device processes: memory allocated at the address of freed memory is 
                  "open allocations: " + std::to_string(cuda_double::the.windows.size()));
   });
 }
-TEST_CASE("device processes: a call waits for its stream only to open memory, and at most until its timeout") {
+TEST_CASE("device processes: a call waits for its stream only to close freed memory, at most until its timeout") {
   CHECK(opens_while_its_stream_stands(2, true, 0ms).said == all_say(2, ""));
   CHECK(opens_while_its_stream_stands(2, false, 500ms).said == all_say(2, ""));
   CHECK(opens_while_its_stream_stands(3, true, 500ms).said == all_say(3, ""));

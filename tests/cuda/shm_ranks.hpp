@@ -89,7 +89,8 @@ inline launch_result stopped_while_it_opens(bool fused) {
   });
 }
 
-/// An operation on the last rank's stream does not end: a call waits for it at most until its timeout, and meanwhile enqueues nothing after it.
+/// An operation on the last rank's stream does not end. Only a call that finds memory freed and allocated again by a peer waits for it, at most until its
+/// timeout, and meanwhile enqueues nothing after it. `timeout` 0: many allocations, for which no call waits.
 inline launch_result opens_while_its_stream_stands(int p, bool fused, std::chrono::milliseconds timeout) {
   return on_device_processes(p, [&](auto& comm, complaints& wrong) {
     const bool is_last = comm.rank() == comm.size() - 1;
@@ -120,7 +121,7 @@ inline launch_result opens_while_its_stream_stands(int p, bool fused, std::chron
       for (auto& x : all) call(x, {});
       if (is_last) go_on();
       for (auto& x : all) expect_same(wrong, "maximum", comm.rank(), x.values(), of_rank(comm.size() - 1, 100));
-      tensor<float> one_more{of_rank(0, 100), s};  // the next opening finds that all but one are closed
+      tensor<float> one_more{of_rank(0, 100), s};  // before it is opened, unused memory beyond 64 allocations is closed
       call(one_more, {});
       wrong.expect(cuda_double::the.windows.size() <= 65,
                    "open allocations: " + std::to_string(cuda_double::the.windows.size()));

@@ -29,7 +29,7 @@ void run_on_devices(int ranks, F f, std::size_t piece_bytes = usual_slot,
       o);
 }
 
-/// Each rank in turn overwrites its tensors after its call and waits for its stream, before the others wait for theirs.
+/// Every rank enqueues its call and then overwrites its tensors. The ranks wait for their streams one after another, beginning with each rank once.
 template <class C, class Barrier>
 void overwrites_at_once(C& comm, complaints& wrong, cudaStream_t s, Barrier& all, bool fused) {
   const int p = comm.size(), r = comm.rank();

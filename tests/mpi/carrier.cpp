@@ -12,7 +12,7 @@ using namespace testing;
 
 namespace {
 
-/// An MPI communicator of some ranks, in another order.
+/// A communicator made by MPI_Comm_split.
 class part {
  public:
   part(int color, int key) { MPI_Comm_split(MPI_COMM_WORLD, color, key, &comm_); }

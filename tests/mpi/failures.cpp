@@ -49,7 +49,7 @@ void expect_end(complaints& wrong, const std::string& got, const std::string& wa
   wrong.expect(got == wanted, "the call ended with \"" + got + "\" instead of \"" + wanted + '"');
 }
 
-/// Rank 1 makes another call than the others; then all call barrier. By then every rank has thrown the same mismatch, before the deadline.
+/// Rank 1 makes another call than the others; then all call barrier. In one of the two every rank must throw the same mismatch, within 30 s.
 template <class Most, class One>
 void disagreement(mpi_world& world, const char* name, Most most, One one, std::chrono::seconds timeout = 60s) {
   world.run(name, [&](complaints& wrong) {
@@ -237,8 +237,8 @@ void packed_late(mpi_world& world) {
   });
 }
 
-/// end(comm, timeout) returns how a call ended; it must name the last rank. A rank that is not scheduled for long is named as well: then it is tried with a
-/// longer timeout.
+/// end(comm, timeout) returns how a call ended; it must name the last rank. A rank that is not scheduled for long is named as well: then the test is
+/// repeated with a longer timeout.
 template <class F>
 void expect_last_named(complaints& wrong, F end) {
   for (auto timeout = 300ms;; timeout *= 4) {
@@ -410,7 +410,7 @@ void contained(mpi_world& world) {
 }
 
 void another_thread(mpi_world& world) {
-  world.run("another thread's call is refused where MPI was initialised for one", [&](complaints& wrong) {
+  world.run("a call from another thread is refused if MPI was initialised for a single thread", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
     std::string end;
     std::thread{[&] { end = end_of([&] { sum_of_ten(comm); }); }}.join();
