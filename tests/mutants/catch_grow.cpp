@@ -165,7 +165,7 @@ static bool who_is_lost_on_the_way_is_named() {
   return said == all_say(2, "peer died 2") && std::chrono::steady_clock::now() - begun < deadline;
 }
 
-/// Unless it has not read its admission yet; either way it joins at the next grow.
+/// The other newcomer gets the error, unless it has not read its admission yet; either way it joins at the next grow.
 static bool the_other_newcomer_hears_it() {
   for (int again = 0; again < 10; ++again) {
     const auto meeting = laws::fresh_meeting();

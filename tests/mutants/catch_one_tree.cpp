@@ -114,7 +114,7 @@ void refused() {
     float x[] = {1};
     try {
       allreduce(comm, x, sum, ordered<order::tree<8>>(automatic{}));
-      expect(false, "three ranks with eight leaves were accepted");
+      expect(false, "three ranks with eight leaves are refused");
     } catch (const error&) {
     }
   });

@@ -77,7 +77,7 @@ int main() {
         if (comm.rank() == 1) heard = comm.transport().now();
       }
     });
-    expect(false, "an exception of a rank is not rethrown");
+    expect(false, "an exception of a rank is rethrown");
   } catch (const error& e) {
     expect(e.code() == errc::system, "the cause is thrown");
   }

@@ -11,7 +11,7 @@ namespace {
 
 using kolo::float16;
 
-/// float += float16 from the wire, for a number of elements that is no multiple of a chunk.
+/// float += float16 from the wire, for several chunks of elements and a rest.
 bool combines() {
   static const auto op = kolo::wire<float16>(kolo::sum);
   const kolo::kernel kernel = kolo::make_kernel<float>(op);

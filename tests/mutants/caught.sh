@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Checks that a catcher notices the mutant that KOLO_MUTANT names. Usage: caught.sh run|hang SECONDS PROGRAM [ARGUMENT]
-# run: it must end with a status other than 0. hang: so, or it does not end within SECONDS, or within its own alarm's time.
+# run: it must end with a status other than 0. hang: it may also not end within SECONDS, or be ended by its own alarm.
 [ -x "$3" ] || { echo "there is no $3"; exit 1; }
 work=$(mktemp -d)  # a killed program leaves its files there
 trap 'rm -rf "$work"' EXIT
