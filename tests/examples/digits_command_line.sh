@@ -42,7 +42,7 @@ printf '\0\0\10\3\0\0\0\2\0\0\0\34\0\0\0\34short' > "$work/train-images-idx3-uby
 printf '\0\0\10\1\0\0\0\2\1\2' > "$work/train-labels-idx1-ubyte"
 refused "$work/train-images-idx3-ubyte is truncated: its header announces 1568 bytes, but 5 follow" --mnist "$work"
 
-# idx MAGIC COUNT DIMENSIONS BYTES: writes a file of zeros with an IDX header; numbers below 256 are octal bytes.
+# idx MAGIC COUNT DIMENSIONS BYTES: writes a file of zeros with an IDX header; MAGIC and COUNT are single bytes in octal.
 idx() { printf "\\0\\0\\10\\$1\\0\\0\\0\\$2$3"; head -c "$4" /dev/zero; }
 for part in train t10k; do
   idx 3 170 '\0\0\0\34\0\0\0\34' $((120 * 784)) > "$work/$part-images-idx3-ubyte"
@@ -71,7 +71,7 @@ if [ -e /usr/include/nlohmann/json.hpp ]; then
     { cat "$work/output"; failed=1; }
 fi
 
-# The table has beside the processes' speed that of as many processes that do not communicate.
+# Next to the speed of the processes, the table shows that of the same number of processes without communication.
 "$digits" --images 2400 --batch 30 --epochs 1 --ranks 1,2 > "$work/output" 2>&1 && grep -qE '^ +1 .* - +-   compute' "$work/output" &&
   grep -qE '^ +2 +[0-9.]+ % +[0-9.]+ +[1-9][0-9]* +[1-9][0-9]* +[1-9][0-9]* %   compute' "$work/output" || { cat "$work/output"; failed=1; }
 

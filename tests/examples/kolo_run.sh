@@ -61,7 +61,7 @@ wait $launcher || status=$?
 [ $status = 3 ] && says "[0] forwarded" && says "[1] forwarded"
 
 # Processes that ranks leave behind end with the job, and ranks end with a killed launcher. A process that holds a pipe keeps it open: its end is the proof. A
-# rank opens the pipe before it starts the process, which might be ended before it could.
+# rank opens the pipe before it starts the process, which might be ended before it had opened it.
 mkfifo "$work/held" "$work/held.0" "$work/held.1"
 "$run" -n 2 bash -c "exec 6> '$work/held.'\$KOLO_RANK; sleep 1000 >&6 2>&1 &" & launcher=$!
 timeout 60 cat "$work/held.0" & reader=$!

@@ -114,7 +114,7 @@ TEST_CASE("scaling: the lower bound has the values computed by hand") {
   check(bound(kind::broadcast, 4, 1000, flat), 10e-6 + 1000 * 1e-9);
   check(bound(kind::allgather, 4, 1000, flat), 10e-6 + 750 * 1e-9);
   check(bound(kind::allreduce, 4, 1000, nodes), 3e-6 + 1.5 * 1000 * 1e-10);    // in one node
-  check(bound(kind::allreduce, 8, 1'000'000, nodes), 10e-6 + 1e6 * 1e-9 / 4);  // two nodes, four cards in each
+  check(bound(kind::allreduce, 8, 1'000'000, nodes), 10e-6 + 1e6 * 1e-9 / 4);  // two nodes, one card per rank
   check(bound(kind::allreduce, 8, 1'000'000, cards), 10e-6 + 1e6 * 1e-9 / 2);
   check(bound(kind::allgather, 8, 1'000'000, cards), 10e-6 + 0.5e6 * 1e-9 / 2);
   CHECK(bound(kind::broadcast, 1, 1000, flat) == 0);

@@ -84,9 +84,7 @@ double trained_apart(Options options, int ranks, int passes, int skipped = -1) {
 
 }  // namespace
 
-TEST_CASE(
-    "torch: ranks train like one rank with all batches, also with unused parameters, sparse gradients, a skipped "
-    "step") {
+TEST_CASE("torch: ranks train like one rank with all batches: unused parameters, sparse gradients, skipped steps") {
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9), 3, 1) < 1e-6);
   REQUIRE(trained_apart<torch::optim::SGD>(torch::optim::SGDOptions(0.1), 2, 2) < 1e-6);
   REQUIRE(trained_apart<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01).eps(0.1), 2, 1) <

@@ -188,7 +188,7 @@ def is_forwarder(text, code):
 
 
 def without_bodies(code):
-    """The header without its last include, of its bodies in impl/, which header-only programs need."""
+    """The header without the includes at its end: its bodies in impl/, for header-only programs."""
     return re.sub(r"\n#ifndef KOLO_DECLARES\n(?:#include <kolo/impl/\w+\.hpp>\n)+#endif\s*$", "\n", code)
 
 

@@ -271,8 +271,8 @@ int main(int argc, char** argv) {
   } else {
     refused();
     refused_and_gone(1);
-    refused_and_gone(2 * size_of(MPI_COMM_WORLD));  // before it would switch to shared memory,
-    refused_and_gone(20);                           // and after it has
+    refused_and_gone(2 * size_of(MPI_COMM_WORLD));  // in the call that would switch to shared memory,
+    refused_and_gone(20);                           // and after the switch
 #if !defined(OPEN_MPI)
     freed();
 #endif
