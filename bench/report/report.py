@@ -52,7 +52,7 @@ def main():
     if asked.format:
         parts = [list(formats.FORMATS[asked.format](run, dict(asked.only)))]
         if not parts[0]:
-            sys.exit("no row matches; without --only, the rows are those of kolo's automatic choice in ordinary buffers")
+            sys.exit("no row matches; unless --only selects others, the rows are those of kolo's automatic choice in ordinary buffers")
     else:
         parts = [words.opening(run), words.worst(run)] + ([] if asked.brief else [words.measured(run)]) + [words.bars(run), words.started(run), words.remarks(run, paint)]
     if old and not asked.format:

@@ -124,7 +124,7 @@ def worst(run):
 
 
 def started(run):
-    """The settings of the MPIs; empty if none ran."""
+    """The settings of the MPIs, and the version of the floor; empty if none ran."""
     lines = [f"  {who}: {words}" for who, words in run.settings.items() if who.split(",")[0] in (*r.MPIS, *r.OVER_MPI)]
     if lines:
         yield ""

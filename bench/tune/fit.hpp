@@ -21,10 +21,8 @@ using coefficients = std::array<double, unknowns>;
 /// The coefficients of a row's constants in `tuning::seconds`.
 inline coefficients coefficients_of(const observation& o) {
   coefficients c{};
-  c[0] =
-      o.work
-          // first: with a single number of ranks the terms cannot be separated, and the one that grows with the ranks shall get the time
-          .messages;
+  // Messages first: with a single number of ranks the terms cannot be separated, and the one that grows with the ranks shall get the time.
+  c[0] = o.work.messages;
   c[1] = o.work.duplex_rounds;
   c[2] = o.work.hops;
   c[3] = o.work.rounds;
