@@ -14,21 +14,21 @@
 #        bash examples/run.sh digits --outer 20       for slow links: local steps with an outer step every 20 steps, compared with synchronous training
 #        bash examples/run.sh digits --mpi            digits with mpiexec, over every installed MPI
 #        bash examples/run.sh scaling                 predicts the training of ResNet-50 on 1 to 256 GPUs; table and plot
-#        bash examples/run.sh synthetic --model gpt2  gradients of GPT-2's sizes next to a simulated computation: are they averaged, and what does that cost?
+#        bash examples/run.sh synthetic --model gpt2  gradients of GPT-2's sizes next to a computation of a chosen length: checks their means, and measures the cost
 #        bash examples/run.sh synthetic --mpi         the same over every installed MPI, compared with calls of MPI_Allreduce
 #        bash examples/run.sh gpt                     trains a small GPT on this repository's text, with a sharded and a replicated optimizer
 #        bash examples/run.sh gpt --shard 4           parameters, gradients and optimizer state sharded over four processes (ZeRO-3), compared with one process
 #        bash examples/run.sh gpt --data 2 --tensor 2 data and tensor parallelism (also --pipeline, --ring, and combinations), compared with one process
 #        bash examples/run.sh elastic                 four processes train, one is killed, three continue, a new one joins: the same parameters, bit for bit
 #        bash examples/run.sh torch 3 6400            trains a libtorch network (3 epochs, 6400 images) on one process, then on 1, 2 and 4 ranks; shows the changed lines
-#        bash examples/run.sh torch --against-gloo    time of a libtorch step without exchange, with c10d over Gloo, with kolo; on 2 and 4 ranks, or those that follow
+#        bash examples/run.sh torch --against-gloo    time of a libtorch step without exchange, with c10d over Gloo, with kolo; on 2 and 4 ranks, or on the given numbers
 #        bash examples/run.sh ddp                     PyTorch's DistributedDataParallel over Gloo and over kolo, on 2 and 4 ranks
 #        bash examples/run.sh ddp --mpi               every call of a process group over each installed MPI
 #        bash examples/run.sh ddp --suite missing 2   runs PyTorch's own tests of process groups over Gloo and over kolo, on 2 ranks
 #        bash examples/run.sh gpu 4                   CUDA kernels and NCCL on 4 GPUs, one process each; with fewer GPUs, tensors of the host
 #        bash examples/run.sh under_mpi               runs an MPI program without kolo, and with kolo's library preloaded
 #        bash examples/run.sh under_horovod           Horovod over each installed MPI, without and with kolo's library preloaded; builds Horovod first (minutes)
-#        bash examples/run.sh lightgbm 500 20         LightGBM (500 features, 20 rounds) over its own sockets, and over kolo with shared memory, TCP and MPI
+#        bash examples/run.sh lightgbm 500 20         LightGBM (500 features, 20 rounds) over its own sockets, and over kolo with shared memory, TCP and MPI: the same model
 #        bash examples/run.sh own_transport           digits over a TCP transport of your own: on this host, and between two network namespaces
 #        bash examples/run.sh own_algorithm mine.svg  an allreduce algorithm in twenty lines: proven, drawn to mine.svg, simulated, run
 #        bash examples/run.sh timeline                which rank waited for which in some training steps: a trace and a picture; --simulated: in virtual time

@@ -115,7 +115,7 @@ def lose_one(rank, ranks, options):
             step()
     except RuntimeError as e:
         took = time.perf_counter() - killed
-        print(f"rank {rank} fails {took:.2f} s after the begin of its last step: {e}", flush=True)
+        print(f"rank {rank} fails {took:.2f} s after the start of its last step: {e}", flush=True)
         assert "rank 1" in str(e) and took < 1, "the exception does not name rank 1 within a second"
         return
     raise AssertionError(f"rank {rank} got no exception")

@@ -4,7 +4,7 @@
 
 #include "random.hpp"
 
-// Bytes; temporaries of a matrix product are on the stack, instead of allocated in each step.
+// Bytes up to which temporaries of a matrix product are on the stack, instead of allocated in each step.
 #define EIGEN_STACK_ALLOCATION_LIMIT (1 << 20)
 #include <Eigen/Core>
 

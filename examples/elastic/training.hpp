@@ -45,8 +45,8 @@ inline float learning_rate(float batches, std::size_t total) {
   return kolo::warm_up{0.01f, warm, kolo::polynomial_decay{0.1f, 1e-5f, steps - warm}}(int(batches) / leaves);
 }
 
-/// Trains from state `s` to the end; returns false where processes may join now, since ranks are missing. The victim kills itself with SIGKILL
-/// in step kill_at.
+/// Trains from state `s` to the end and returns true; or, with may_join, to step join_at if ranks are missing, and returns false. The victim kills itself with
+/// SIGKILL in step kill_at.
 template <class Comm>
 bool train(Comm& comm, state& s, const settings& o, const digits::dataset& data, bool is_victim, bool may_join) {
   kolo::distributed_optimizer optimizer{comm, sgd{&s.velocities}, s.model.parameters(), {.leaves = leaves}};

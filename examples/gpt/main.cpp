@@ -44,7 +44,7 @@ void check_ways(settings& s) {
   if (s.pipeline == 1) s.micro = 1;
   s.ranks = s.data * s.tensor * s.pipeline * s.ring;
   s.leaves = 1;
-  demand(s.ranks <= 64, "--data", "x --tensor x --pipeline x --ring must not exceed 64 processes");
+  demand(s.ranks <= 64, "--data", "the product with --tensor, --pipeline and --ring must not exceed 64");
   demand(s.batch % (s.data * s.micro) == 0, "--batch", "must be a multiple of --data x --micro-batches");
   demand(s.model.heads % s.tensor == 0, "--heads", "must be a multiple of --tensor");
   demand(s.model.layers >= s.pipeline, "--layers", "must not be less than --pipeline");

@@ -12,8 +12,7 @@ namespace gpt {
 
 struct settings {
   int ranks = 2;
-  int shard =
-      0;  // processes among which parameters, gradients and state are divided; 0: every process has all parameters
+  int shard = 0;  // processes that divide parameters, gradients and state; 0: each has all parameters
   int data = 1, tensor = 1, pipeline = 1, ring = 1;  // ranks that divide the batch, matrices, layers, sequences
   bool together = false;                             // one of these four was given
   int micro = 4;                                     // micro-batches per step of a pipeline

@@ -91,7 +91,7 @@ std::vector<row> predict(const study& s, const kolo::simulate::network& n) {
 void print(const study& s, const std::vector<row>& rows, const std::string& network_file) {
   print_assumptions(s, network_file);
   std::printf("%6s %9s %9s %7s %13s %11s  %10s %10s  %-18s %s\n", "ranks", "img/s", "step ms", "comm %", "efficiency %",
-              "start-up s", "published", "ratio", "note", "algorithms");
+              "start-up s", "published", "pred./publ", "note", "algorithms");
   for (const row& r : rows) print_row(r);
   std::printf("\nEfficiency: relative to %.1f images per second and GPU. That of the published figures:", s.rate);
   for (const published& p : figures)

@@ -112,7 +112,7 @@ class Picture:
             self.lines.append(f'<rect class="key" x="{x}" y="38" width="12" height="12" fill="{fill}"/>')
             self.text(x + 17, 48, operation, 12)
             x += 40 + 7 * len(operation)
-        self.text(4, 66, "A lane: the calls, rounds and waits of a rank. An arrow: a message, from the begin of the send to the end of the receive.", 11, ' fill="#666"')
+        self.text(4, 66, "A lane: the calls, rounds and waits of a rank. An arrow: a message, from the start of the send to the end of the receive.", 11, ' fill="#666"')
 
     def svg(self):
         self.axis()

@@ -85,7 +85,7 @@ void combined(communicator& comm, const void* in, void* out, std::size_t count, 
                                        : counts[me];
   const bool in_place = in == MPI_IN_PLACE || (has_result && in == out);
   const void* const source = in_place ? out : in;
-  // In place, the result of a reduce-scatter goes to the begin of the buffer, not to this rank's block.
+  // In place, the result of a reduce-scatter goes to the beginning of the buffer, not to this rank's block.
   std::vector<std::byte> apart(scatters && in_place ? wanted * o.element_bytes() : 0);
   void* const target = scatters && in_place ? apart.data() : has_result ? out : nullptr;
   const auto combine = [&](const auto& op) {
