@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The host's tests for device views sent as messages: staged in pinned memory, and passed directly to the wire (route::straight).
+// Runs tests/collectives for device views sent as messages: staged in pinned memory, and passed directly to the wire (route::straight).
 #pragma once
 
 #include "cuda/every_size.hpp"

@@ -13,7 +13,7 @@ using namespace testing;
 namespace {
 
 using both_wires = kolo::composite<kolo::nccl::transport, kolo::threads::transport>;
-/// In the host's tests, device views and host views have the same type, so a rule by kind selects the transport.
+/// For tests of host communicators (tests/laws): all views are host views, so a rule by kind selects the transport.
 using settled_both =
     kolo::composite<settled_nccl, kolo::threads::transport,
                     kolo::by_kind<kolo::kind::allreduce, kolo::kind::broadcast, kolo::kind::allgather>>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective, by every algorithm, over one transport for device views: the host's tests.
+// Every collective, by every algorithm, over one transport for device views: runs tests/collectives.
 #pragma once
 
 #include "collectives/every_movement.hpp"

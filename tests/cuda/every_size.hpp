@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The host's tests for device views: on one to eight ranks, and with vectors longer than a piece.
+// Runs tests/collectives for device views: on one to eight ranks, and with vectors longer than a piece.
 #pragma once
 
 #include "collectives/ranks.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// On a real GPU: every collective by every algorithm, with the host's tests. Exit status 77: no GPU.
+// On a real GPU: every collective by every algorithm, with tests/collectives. Exit status 77: no GPU.
 // gpu_collectives [nccl]: between threads, or over NCCL; with less than four GPUs, NCCL needs NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30)
 #include <kolo/cuda/threads.cuh>
 #if __has_include(<nccl.h>)

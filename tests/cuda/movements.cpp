@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every collective that moves elements, by every algorithm, through the device executor: the host's tests.
+// Every collective that moves elements, by every algorithm, through the device executor: runs tests/collectives.
 #include "collectives/every_movement.hpp"
 #include "collectives/pairs.hpp"
 #include "cuda/both_routes.hpp"

@@ -33,7 +33,7 @@ TEST_CASE("one kernel: collectives that reduce") {
   with_one_kernel({1, 2, 3, 4, 8},
                   [](auto& host, auto& comm, complaints& wrong) { every_planned_reduction(host, comm, wrong, 101); });
 }
-TEST_CASE("one kernel: collectives that move") {
+TEST_CASE("one kernel: collectives that move elements") {
   with_one_kernel({1, 2, 3, 4, 8},
                   [](auto& host, auto& comm, complaints& wrong) { every_planned_movement(host, comm, wrong, 101); });
 }

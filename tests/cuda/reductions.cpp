@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Every reducing collective, by every algorithm, through the device executor: the host's tests.
+// Every reducing collective, by every algorithm, through the device executor: runs tests/collectives.
 #include <cmath>
 
 #include "collectives/every_reduction.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A transport for device views that accepts host views, so that the host's tests run over it unchanged.
+// A transport for device views that accepts host views, so that the tests of host communicators (tests/collectives, tests/laws) run over it unchanged.
 #pragma once
 
 #include <kolo/cuda/runtime.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Collectives by every algorithm between devices of several processes: the host's tests that cover most of the transport.
+// Collectives by every algorithm between devices of several processes: those parts of tests/collectives that cover most of the transport.
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
 #include "collectives/pairs.hpp"

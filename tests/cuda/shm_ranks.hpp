@@ -150,7 +150,8 @@ inline launch_result opens_while_its_stream_stands(int p, bool fused, std::chron
   });
 }
 
-/// Sends and receives through device memory, and a call is complete when it returns, so that the host's tests run over it unchanged.
+/// Sends and receives through device memory, and a call is complete when it returns, so that the tests of host communicators
+/// (tests/collectives, tests/laws) run over it unchanged.
 class settled_shm : public kolo::cuda::shm_transport {
  public:
   using base = kolo::cuda::shm_transport;

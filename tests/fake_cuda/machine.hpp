@@ -72,7 +72,7 @@ struct machine {
   int devices = 1;
   bool devices_are_apart = false;         ///< no device can access another's memory
   std::set<std::pair<int, int>> reached;  ///< (a, b): a has access to b's memory
-  bool takes_all_memory = false;          ///< host memory counts as device memory, for the host's tests
+  bool takes_all_memory = false;  ///< host memory counts as device memory, for tests that were written for host memory
   std::map<const std::byte*, allocation> memory;
   std::map<cudaStream_t, std::shared_ptr<stream_state>> streams;
   std::map<cudaEvent_t, event_state> events;
