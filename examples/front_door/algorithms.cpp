@@ -34,8 +34,8 @@ void several_at_once(auto& comm) {
   auto third = kolo::start_allgather(comm, in, all);
   int looks = 1;
   while (!third.test()) ++looks;  // a program would compute here
-  expect(first.test() && second.test(), "what was started earlier has finished earlier");
-  expect(a[0] == 4 && all[3] == 3 && looks > 0, "each did its work");
+  expect(first.test() && second.test(), "operations complete in the order of their start");
+  expect(a[0] == 4 && all[3] == 3 && looks > 0, "each gave its result");
 }
 
 /// Every collective can be started and planned.
@@ -55,8 +55,8 @@ void every_one(auto& comm) {
   kolo::start_scan(comm, in, out, op).wait();
   kolo::start_exclusive_scan(comm, in, out, op).wait();
   kolo::start_barrier(comm).wait();
-  expect(x[0] == 4 && block[1] == 4 && all[31] == 1 && all_to_all[7] == 1, "started, each does what it does otherwise");
-  expect(out[0] == (comm.rank() == 0 ? 1 : comm.rank()), "started, scans too");
+  expect(x[0] == 4 && block[1] == 4 && all[31] == 1 && all_to_all[7] == 1, "started calls give the results of blocking calls");
+  expect(out[0] == (comm.rank() == 0 ? 1 : comm.rank()), "so do started scans");
 
   auto plans = [&](auto... plan) { (plan.run(), ...), (plan.run(), ...); };
   plans(kolo::plan_allreduce(comm, in, out, op), kolo::plan_reduce_scatter(comm, in, block, op),
@@ -64,7 +64,7 @@ void every_one(auto& comm) {
         kolo::plan_alltoall(comm, in, all_to_all), kolo::plan_reduce(comm, in, out, op, root),
         kolo::plan_scatter(comm, whole, out, root), kolo::plan_scan(comm, in, out, op),
         kolo::plan_exclusive_scan(comm, in, out, op), kolo::plan_barrier(comm));
-  expect(x[0] == 4 && block[1] == 4 && all[31] == 1 && all_to_all[7] == 1, "planned, each does what it does otherwise");
+  expect(x[0] == 4 && block[1] == 4 && all[31] == 1 && all_to_all[7] == 1, "plans give the results of calls");
 }
 
 int main() {

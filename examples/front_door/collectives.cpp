@@ -31,7 +31,7 @@ kolo::alltoall(comm, in, out);              kolo::alltoall(comm, in, out, send_c
 kolo::scan(comm, in, out, op);              kolo::exclusive_scan(comm, in, out, op);  kolo::barrier(comm);
 comm.rank();  comm.size();  comm.local_rank();  comm.local_size();  comm.node_rank();  comm.node_count();  comm.split(color, key);
   // clang-format on
-  expect(x == numbers{1, 2, 3} && out == in, "one rank alone gets what it gave");
+  expect(x == numbers{1, 2, 3} && out == in, "on one rank the output is the input");
 }
 
 /// The input of rank r: n numbers that differ from each other and from those of all other ranks.
@@ -107,7 +107,7 @@ void movements(auto& comm) {
   {
     numbers x = in;
     kolo::broadcast(comm, x, root);
-    expect(x == given(root, n), "broadcast: every rank has what the root had");
+    expect(x == given(root, n), "broadcast: every rank has the root's values");
   }
   {
     numbers out(all.size());
@@ -189,5 +189,5 @@ int main() {
   const int alone = kolo::shm::launch(1, [](auto& comm) { all_in_one_place(comm); });
   const int together = kolo::shm::launch(4, each_by_itself, {.ranks_per_node = 2});  // simulates two hosts
   if (alone != 0 || together != 0) return 1;
-  std::puts("All collectives, equal and ragged, gave every one of four ranks what it should have.");
+  std::puts("All collectives, equal and ragged, gave the right results on four ranks.");
 }

@@ -51,9 +51,9 @@ catch (const kolo::error& e) {                                  // derives from 
 
   for (int r : {0, 1}) {
     if (seen.reported[r] && seen.peer[r] == 2) continue;
-    std::printf("Rank %d was not told that rank 2 died.\n", r);
+    std::printf("Rank %d got no error about the death of rank 2.\n", r);
     return 1;
   }
-  std::printf("Both other ranks were told that rank 2 died; launch returned %d.\n", status);
+  std::printf("Both other ranks got an error that names rank 2; launch returned %d.\n", status);
   return status != 0 ? 0 : 1;
 }

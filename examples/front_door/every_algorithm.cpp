@@ -61,7 +61,7 @@ void others(auto& comm) {
   kolo::broadcast(comm, x, 0, kolo::van_de_geijn{});
   kolo::broadcast(comm, x, 1, kolo::van_de_geijn_ring{});
   kolo::broadcast(comm, x, 2, kolo::circulant_pipelined{.segments = 4});
-  expect(x == numbers(8, 0), "broadcasts of what rank 0 had");
+  expect(x == numbers(8, 0), "broadcasts of rank 0's values");
   kolo::alltoall(comm, in, out, kolo::bruck{});
   expect(out.front() == 1 && out.back() == p, "bruck's alltoall");
   kolo::scan(comm, in, out, kolo::product, kolo::chain{.segments = 2});
@@ -77,6 +77,6 @@ int main() {
         others(comm);
       },
       {.ranks_per_node = 2});
-  if (status == 0) std::puts("Every algorithm that was named gave what its collective gives.");
+  if (status == 0) std::puts("Every named algorithm gave the result of its collective.");
   return status;
 }

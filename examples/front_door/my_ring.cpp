@@ -52,7 +52,7 @@ void run(auto& comm) {
   // clang-format off
 kolo::allreduce(comm, x, kolo::sum, my_ring{});
   // clang-format on
-  for (float value : x) expect(value == 6, "four ranks gave 0 + 1 + 2 + 3");
+  for (float value : x) expect(value == 6, "the sum over four ranks is 0 + 1 + 2 + 3");
 }
 
 void simulate() {
@@ -62,7 +62,7 @@ void simulate() {
 auto seconds = kolo::simulate::run(my_ring{}, 4096, bytes, network);   // no second implementation
   // clang-format on
   const double least = 2 * 4095 * (network.alpha() + double(bytes) / 4096 * network.seconds_per_byte);
-  expect(seconds > least && seconds < 2 * least, "a ring takes 2 (p-1) messages of n/p bytes one after the other");
+  expect(seconds > least && seconds < 2 * least, "a ring takes 2 (p-1) messages of n/p bytes one after another");
   std::printf("4096 ranks would sum 100 MiB with it in %.0f ms.\n", 1000 * seconds);
 }
 

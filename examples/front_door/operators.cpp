@@ -15,7 +15,7 @@ template <class T>
 T combined(auto& comm, auto op) {
   std::vector<T> x(5, T(comm.rank() + 1));
   kolo::allreduce(comm, x, op);
-  for (T value : x) expect(value == x[0], "all elements are combined alike");
+  for (T value : x) expect(value == x[0], "all elements have the same result");
   return x[0];
 }
 
@@ -28,7 +28,7 @@ void the_operators(auto& comm) {
   expect(combined<std::uint32_t>(comm, kolo::bit_and) == 0, "1 & 2 & 3 & 4 is 0");
   expect(combined<std::uint16_t>(comm, kolo::bit_or) == 7, "1 | 2 | 3 | 4 is 7");
   expect(combined<int>(comm, kolo::bit_xor) == 4, "1 ^ 2 ^ 3 ^ 4 is 4");
-  expect(float(combined<kolo::float16>(comm, kolo::average)) == 2.5f, "elements of 16 bits are added up in float");
+  expect(float(combined<kolo::float16>(comm, kolo::average)) == 2.5f, "elements of 16 bits are summed in float");
 }
 
 /// Floats in memory, half as many bytes on the wire.
@@ -50,7 +50,7 @@ struct hull {  // an operator of your own: callable with two elements
 void ones_own(auto& comm) {
   std::vector<interval> seen{{double(-comm.rank()), double(comm.rank())}};
   kolo::allreduce(comm, seen, hull{});
-  expect(seen[0].low == -3 && seen[0].high == 3, "the hull covers what every rank has seen");
+  expect(seen[0].low == -3 && seen[0].high == 3, "the hull covers the intervals of all ranks");
 
   int longest = comm.rank();
   kolo::allreduce(comm, std::span{&longest, 1}, [](int a, int b) { return a > b ? a : b; });
@@ -63,6 +63,6 @@ int main() {
     a_narrower_wire(comm);
     ones_own(comm);
   });
-  if (status == 0) std::puts("Eight operators, a wire of half the width and two operators of our own gave what they should.");
+  if (status == 0) std::puts("Eight operators, a wire of half the width and two user-defined operators gave the right results.");
   return status;
 }

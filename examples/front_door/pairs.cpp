@@ -22,31 +22,31 @@ int main() {
     kolo::exchange(comm, mine, x, partner);  // send and receive at once
     kolo::shift(comm, mine, y, 1);           // every rank sends to the next one
     kolo::permute(comm, mine, z, [](int rank, int size) { return size - 1 - rank; });
-    expect(x[0] == partner && y[0] == (r + p - 1) % p && z[0] == p - 1 - r, "each has another rank's");
+    expect(x[0] == partner && y[0] == (r + p - 1) % p && z[0] == p - 1 - r, "each rank has another rank's values");
 
     auto arrives = kolo::start_receive(comm, x, (r + p - 1) % p, 7);  // 7: a tag, which must match
     auto leaves = kolo::start_send(comm, mine, (r + 1) % p, 7);
     arrives.wait(), leaves.wait();
-    expect(x == y, "a shift by hand");
+    expect(x == y, "start_send and start_receive give the result of shift");
     kolo::start_exchange(comm, mine, x, partner).wait();
     kolo::start_shift(comm, mine, y, -1).wait();
     kolo::start_permute(comm, mine, z, kolo::permuted{[](int rank, int size) { return (rank + 2) % size; }}).wait();
-    expect(x[0] == partner && y[0] == (r + 1) % p && z[0] == (r + 2) % p, "started, they do what they do otherwise");
+    expect(x[0] == partner && y[0] == (r + 1) % p && z[0] == (r + 2) % p, "started calls give the results of blocking calls");
 
     auto there = kolo::plan_exchange(comm, mine, x, partner);
     auto around = kolo::plan_shift(comm, mine, y, 2);
     auto back = kolo::plan_permute(comm, mine, z, kolo::shifted_by{.distance = 3});
     for (int i = 0; i < 3; ++i) there.run(), around.run(), back.run();
-    expect(y == numbers(100, (r + 2) % p) && z == numbers(100, (r + 1) % p), "planned, too");
+    expect(y == numbers(100, (r + 2) % p) && z == numbers(100, (r + 1) % p), "so do plans");
     if (r < 2) {
       auto send = kolo::plan_send(comm, mine, r + 2);
       for (int i = 0; i < 3; ++i) send.run();
     } else {
       auto receive = kolo::plan_receive(comm, x, r - 2);
       for (int i = 0; i < 3; ++i) receive.run();
-      expect(x == numbers(100, r - 2), "three times");
+      expect(x == numbers(100, r - 2), "so do plans of send and receive");
     }
   });
-  if (status == 0) std::puts("What went from rank to rank arrived.");
+  if (status == 0) std::puts("All messages arrived.");
   return status;
 }

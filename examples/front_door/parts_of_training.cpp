@@ -48,7 +48,7 @@ void clipped_gradients(auto& comm) {
   expect(norm == 24 && floats[0].gradient[0] == 1.5f, "the root of 64 times 9, and half of each gradient");
   kolo::adasum combine{comm};
   combine(floats);
-  expect(floats[0].gradient[0] == 1.5f, "what ranks agree about is counted once");
+  expect(floats[0].gradient[0] == 1.5f, "adasum of equal gradients is one of them");
 }
 
 /// Each rank has gradients for two of 1000 rows of a table.
@@ -151,6 +151,6 @@ int main() {
     slow_links(comm);
   });
   std::filesystem::remove_all(folder);
-  if (status == 0) std::puts("Narrow, clipped and sparse gradients, metrics, states, leaves and shards came out as they should.");
+  if (status == 0) std::puts("Narrow, clipped and sparse gradients, metrics, states, leaves and shards gave the right results.");
   return status;
 }

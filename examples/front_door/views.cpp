@@ -39,7 +39,7 @@ kolo::bucket all{w1, b1, w2, b2};                               // many tensors,
 kolo::bucket many{std::span{views}};                            // as many as are known at run time
   // clang-format on
   kolo::allreduce(comm, many, kolo::sum);
-  expect(w1[299] == 4 && b1[0] == 8 && w2[69] == 12 && b2[0] == 16, "the tensors are summed where they lie");
+  expect(w1[299] == 4 && b1[0] == 8 && w2[69] == 12 && b2[0] == 16, "the tensors are summed in place");
 }
 
 /// An array on every rank that all ranks can read.
@@ -51,7 +51,7 @@ auto fast = kolo::symmetric<float>(comm, n);                    // memory that p
   expect(fast.size() == n && fast.data()[0] == 0, "it begins with zeros");
   for (std::size_t i = 0; i < fast.size(); ++i) fast.data()[i] = float(comm.rank());
   kolo::barrier(comm);
-  for (int r = 0; r < comm.size(); ++r) expect(fast.of(r)[n - 1] == float(r), "what rank r wrote is seen by all");
+  for (int r = 0; r < comm.size(); ++r) expect(fast.of(r)[n - 1] == float(r), "all ranks read the values of rank r");
   kolo::barrier(comm);
   kolo::allreduce(comm, fast, kolo::sum);
   expect(fast.data()[0] == 6 && fast.data()[n - 1] == 6, "it is a view like any other");
@@ -63,6 +63,6 @@ int main() {
     many_tensors(comm);
     common_memory(comm);
   });
-  if (status == 0) std::puts("Columns, buckets and common memory were summed where they lie.");
+  if (status == 0) std::puts("Columns, buckets and common memory were summed in place.");
   return status;
 }

@@ -26,7 +26,7 @@ void two_lengths() {
       kolo::allreduce(comm, x, kolo::sum);
       expect(false, "lengths differ");
     } catch (const kolo::error& e) {
-      expect(e.code() == kolo::errc::mismatch && e.elapsed() >= 0ns && e.buffers_in_use() == 0, "every rank is told");
+      expect(e.code() == kolo::errc::mismatch && e.elapsed() >= 0ns && e.buffers_in_use() == 0, "every rank gets the error");
     }
   });
 }
@@ -52,7 +52,7 @@ void events() {
     const kolo::trace_log& log = comm.transport().log();  // <kolo/adapt/chrome_trace.hpp> converts it for a trace viewer
     expect(log.size() > 0, "there were events");
     const kolo::trace_event& first = log[0];
-    expect(std::string_view{first.operation} == "allreduce" && first.round == 0 && first.peer == 1 - comm.rank(), "what was done first, with whom");
+    expect(std::string_view{first.operation} == "allreduce" && first.round == 0 && first.peer == 1 - comm.rank(), "the first event is of the call");
     const kolo::clock_offset clock = kolo::clock_offset_of(comm.transport());
     expect(clock.ns == 0, "ranks of one host have one clock");
   });
@@ -66,10 +66,10 @@ void a_fault() {
     kolo::barrier(comm);
     try {
       kolo::barrier(comm);
-      expect(false, "rank 1 has gone");
+      expect(false, "rank 1 has left");
     } catch (const kolo::error& e) {
       const kolo::failure& why = e.cause();
-      expect(e.peer() == 1 && why.rank == 1 && why.waited_ns >= 0, "rank 0, too, hears who it was");
+      expect(e.peer() == 1 && why.rank == 1 && why.waited_ns >= 0, "both errors name rank 1");
     }
   });
 }
@@ -82,7 +82,7 @@ void choices() {
     kolo::use_tuning(same, measured);  // later runs with the same table make the same choices, and give the same bits
     const kolo::explanation why = kolo::explain(same, kolo::kind::allreduce, 1 << 20, {.converts = false, .native = false});
     expect(why.ranks == 2 && !why.choice.empty() && !why.reason.empty(), "there is a reason");
-    for (const auto& one : why.candidates) expect(one.is_admitted || !one.remark.empty(), "what is not admitted says why");
+    for (const auto& one : why.candidates) expect(one.is_admitted || !one.remark.empty(), "a candidate that is not admitted has a remark");
     if (comm.rank() == 0) std::printf("%s", why.message().c_str());
   });
 }

@@ -28,7 +28,7 @@ auto patient = kolo::shm::world({.timeout = 30s});
   expect(patient.rank() == comm.rank() && patient.size() == comm.size(), "a second world has the same ranks");
   kolo::barrier(patient);
 
-  if (comm.rank() == 0) std::printf("%d process%s met.\n", comm.size(), comm.size() == 1 ? "" : "es");
+  if (comm.rank() == 0) std::printf("%d process%s joined.\n", comm.size(), comm.size() == 1 ? "" : "es");
   return comm.size();
 }
 
