@@ -111,7 +111,7 @@ TEST_CASE("an unsupported number of ranks, and a shape that does not fit") {
   CHECK(verify(scripted<kind::broadcast>{1, 0, idle, -1}, 4).message().ends_with(": scratch is 0 at least"));
 }
 
-TEST_CASE("peers that do not exist, and the own rank among others") {
+TEST_CASE("peers that do not exist, and a rank itself among its peers") {
   check(everywhere<ring::allreduce>([](transfer& t, int r, int, int) { t.to = r + 1; }), 5, fault::bad_peer, 4, 0,
         none);
   check(everywhere<one_shot::allreduce>([](transfer& t, int r, int p, int) {
