@@ -349,7 +349,7 @@ TEST_CASE("executing one rank gives the verdict on all, for right schedules and 
   CHECK_FALSE(by_one_rank(recursive_doubling::allreduce{}, 4));
 }
 
-TEST_CASE("of very many ranks one is executed, and the verdict says so") {
+TEST_CASE("for very many ranks only one is executed, and the verdict says so") {
   const auto whole = verify(circulant::allreduce{}, 100'003);
   CHECK(whole.message() ==
         "allreduce of 100003 ranks: proven, by rank 0, which all others were seen to follow around the circle");
