@@ -37,8 +37,8 @@ any_schedule(const S&, int) -> any_schedule<S::collective, kolo::is_ordered<S>()
 template <class C>
 inline constexpr bool is_of_threads = std::is_same_v<C, kolo::threads::communicator>;
 
-/// Calls f(algorithm). Over threads and without a sanitizer, the algorithm has its own type; else its schedule's type is erased, because the calls differ only
-/// in their transport.
+/// Calls f(algorithm). Over threads and without a sanitizer, the algorithm has its own type; else its schedule's type is erased: over other transports the
+/// calls differ only in the transport.
 template <kolo::kind K, class C, class A, class F>
 void with_algorithm(C& comm, const A& algorithm, F f) {
   if constexpr ((is_of_threads<C> && !is_sanitized) || kolo::detail::schedule::Automatic<A>) {

@@ -218,9 +218,9 @@ TEST_CASE("composite: shrink keeps the same ranks on both transports") {
     CHECK(each_says(p, laws::shrinking_calls_those_who_wait) == fine);
     CHECK(each_says(p, laws::shrinking_happens_once) == fine);
   }
-  CHECK(each_says(3, [](auto& comm) -> std::string {  // rank 1 fails between the two shrinks
+  CHECK(each_says(3, [](auto& comm) -> std::string {  // rank 1 leaves between the two shrinks
           kolo::threads::transport& second = comm.second().transport();
-          if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the others failed";
+          if (comm.rank() == 1) return second.shrink(60s).size() == 3 ? "" : "the second transport has lost ranks";
           auto rest = comm.shrink();
           return laws::is_whole(rest, comm.rank() / 2, 2);
         }) == std::vector<std::string>(3));

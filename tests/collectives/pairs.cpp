@@ -214,7 +214,7 @@ TEST_CASE("the timeout of a pair operation begins when those queued before it fo
                 while (!all.empty()) all.back().wait(), all.pop_back();
               });
             }) == "");
-  CHECK(words_of([&] {  // it does not begin when an operation queued before it has long been waited for
+  CHECK(words_of([&] {  // also if the one before it has been waited for longer than this timeout
           kolo::virtual_time::run(2, wire, [&](kolo::virtual_time::communicator& comm) {
             std::vector<float> x(n), y(n);
             if (comm.rank() == 1) {

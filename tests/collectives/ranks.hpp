@@ -32,7 +32,7 @@ inline std::vector<int> roots_of(int p) {
   return all;
 }
 
-/// 0, 1, about the number of ranks, and a prime.
+/// 0, 1, p - 1, p, p + 1, and a prime.
 inline std::vector<std::size_t> counts_for(int p) {
   const auto n = static_cast<std::size_t>(p);
   std::vector<std::size_t> all{0, 1, n - 1, n, n + 1, 1009};

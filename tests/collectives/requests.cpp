@@ -41,7 +41,7 @@ TEST_CASE("restart of a request that has not finished is refused") {
 
 TEST_CASE("a request that another call completed is finished before it restarts") {
   kolo::threads::run(2, [](auto& comm) {
-    std::vector<float> x(33, 127);  // one more element than a group, so it is copied
+    std::vector<float> x(33, 127);  // a group, and one element of the next, which is copied
     auto request = kolo::start_allreduce(comm, x, kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum));
     kolo::barrier(comm);
     request.restart();

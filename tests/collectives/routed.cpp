@@ -266,7 +266,7 @@ TEST_CASE("routed: a rank that does not split with its node is named by its glob
   CHECK(said == "split 1 2");
 }
 
-TEST_CASE("routed: a rank of the node that has left is named by its global rank") {
+TEST_CASE("routed: if a rank of the same node has left, it is named by its global rank") {
   const std::vector<int> nodes{0, 1, 1, 0};
   std::vector<std::string> ends(nodes.size());
   run_routed_threads(nodes, [&](auto& comm) {

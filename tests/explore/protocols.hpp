@@ -259,7 +259,7 @@ inline bool all_protocols() {  // those with the fewest states first: an error i
          holds("slots: 2 pieces each way through 1", pieces{2, 1, both_ways, !sleep}) &&
          holds("spare buffers: 2 pieces each way", spares{2, both_ways}) &&
          holds("spare buffers: 2 pieces each way, of one rank", spares{2, !both_ways}) &&
-         holds("boards: ranks post by turns, 4 times on 2", boards{"1+00", 2, 2, !sleep}) &&
+         holds("boards: ranks post in turn, 4 times on 2", boards{"1+00", 2, 2, !sleep}) &&
          holds("boards: in 2 buffers of 3 lines, 4 times", long_boards{"0+00", 3, 2, 2, !sleep}) &&
          holds("boards: one rank posts, twice on 1, asleep", boards{"00", 1, 2, sleep});
 }

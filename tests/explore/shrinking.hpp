@@ -79,8 +79,8 @@ struct agreement_without_one : agreement {
   bool asks;
 };
 
-/// The last rank has died and does not arrive; the others all notice that. (No rank is woken in the new region by a death, so a later one would be noticed by
-/// the clock alone, without end.)
+/// The last rank has died and does not arrive; the others all notice that. (No rank is woken in the new region by a death, so a later death would be noticed
+/// by the clock alone, and the exploration would not end.)
 struct arrival_without_one : arrival {
   explicit arrival_without_one(int size) : arrival{size} { time_passes = true; }
   void begin() override {

@@ -96,7 +96,7 @@ TEST_CASE("grow: operations that were started before end first, and the old comm
   CHECK(newcomer.result() == "");
 }
 
-TEST_CASE("grow: with no or too few newcomers all ranks fail and go on; a thread that waits joins the next grow") {
+TEST_CASE("grow: with no or too few newcomers all ranks get an error and go on; a waiting thread joins the next grow") {
   const auto meeting = laws::fresh_meeting();
   joining spare{meeting};
   const auto words = on_threads(2, [&](auto& comm) {

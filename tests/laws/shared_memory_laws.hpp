@@ -31,7 +31,7 @@ inline constexpr auto exchanges_need_no_release = [](auto& t) -> std::string {
   return "";
 };
 
-/// In each call one rank posts, which does so many times in a row, or all do.
+/// In each call all ranks post, or one does, and the same one in several calls in a row.
 inline constexpr auto boards_are_read_by_all = [](auto& t) -> std::string {
   const int p = t.size(), r = t.rank();
   if (p == 1) return "";

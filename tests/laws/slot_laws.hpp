@@ -76,7 +76,7 @@ inline constexpr auto reserve_is_idempotent_and_aligned = [](auto& t) -> std::st
   return "";
 };
 
-/// Rank 0 fills the slots to rank 1, then sends their number through rank 2: another pair is not concerned, the pieces in the slots have not changed, and every
+/// Rank 0 fills the slots to rank 1, then sends their number through rank 2: another pair is not affected, the pieces in the slots have not changed, and every
 /// release returns a slot.
 inline constexpr auto credits_come_back = [](auto& t) -> std::string {
   if (t.size() < 3 || t.rank() > 2) return "";

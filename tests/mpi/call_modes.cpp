@@ -73,8 +73,7 @@ void groups(mpi_world& world) {
   world.run("one split after another", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, kolo::mpi::options{.timeout = std::chrono::seconds{60}}};
 #if defined(OPEN_MPI)
-    // With the fault one split in hundreds failed, with fewer ranks less often.
-    const int times = world.size() < 4 ? 100 : 1000;
+    const int times = 1000;
 #else
     const int times = 10;  // one split of 8 ranks on 2 cores takes MPICH 88 ms
 #endif

@@ -36,7 +36,7 @@ child joining(const std::string& meeting) {
   return joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, -1, comm.size()); });
 }
 
-/// A process that gets a place at the rendezvous, and then calls `then()` instead of joining.
+/// A process that is admitted at the rendezvous, and then calls `then(met)` instead of joining.
 template <class F>
 child arrives_only(const std::string& meeting, F then) {
   namespace launch = kolo::detail::launch;

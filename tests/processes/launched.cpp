@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The collectives on processes: no more than cores, and more.
+// The collectives on up to 8 processes, with and without a core for each.
 #include "collectives/every_reduction.hpp"
 #include "collectives/movements.hpp"
 #include "processes/what_ranks_say.hpp"

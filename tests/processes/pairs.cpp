@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 1 makes `call` once, and is killed before the second one, or inside it if `begin` starts it. Checks the others' errors.
+/// Rank 1 makes `call` once, and is killed before the second one, or inside it by `begin`. Checks the others' errors.
 template <class Call, class Begin>
 void is_killed_in(const char* where, std::size_t n, Call call, Begin begin) {
   INFO(where << " of " << n);

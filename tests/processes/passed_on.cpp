@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks with several communicators: one fails, its exception destroys another, and the ranks that wait in the other get the name of the failed rank.
+// Ranks with several communicators: one fails, its exception destroys another, and the ranks that wait in the other get an error that names the failed rank.
 #include <array>
 #include <optional>
 #include <random>

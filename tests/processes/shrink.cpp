@@ -22,7 +22,7 @@ int rank_without(int rank, int first_lost, int second_lost = 99) {
 /// The process ends when `uses_left` uses of its memory have passed.
 using killed_memory = ending_memory<kolo::detail::shm::shared_mapping, die>;
 
-/// Whether the rank `victim` is killed at use number `use` of its memory in `shrink`. The others get the remaining ranks in either case.
+/// Whether the rank `victim` is killed at use number `use` of its memory in `shrink`. The others get a communicator of the remaining ranks in either case.
 bool is_killed_at(int use, int p, int victim) {
   using comm_type = kolo::communicator<kolo::detail::shm::slot_transport<killed_memory>>;
   const kolo::detail::shm::region_shape shape{p, {.timeout = 60s}};

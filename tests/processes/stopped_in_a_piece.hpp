@@ -196,8 +196,8 @@ inline std::string who_fails_lets_go() {
     given_up.count_down();
     for (const auto end = std::chrono::steady_clock::now() + 10s; !given_up.try_wait(); ::usleep(1000))
       if (std::chrono::steady_clock::now() > end)
-        return "its peer waits for a released piece";  // and would not, once it has left
-    return said.starts_with("timeout ") ? "" : said;   // rank 1 only knows that rank 0 is late
+        return "its peer waits for a claimed piece";  // until this rank leaves
+    return said.starts_with("timeout ") ? "" : said;  // rank 1 only knows that rank 0 is late
   }));
 }
 

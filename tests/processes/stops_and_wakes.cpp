@@ -41,7 +41,7 @@ struct stopping_sum {
   }
 };
 
-/// One rank. In step k it holds its own bit, so that a sum shows which ranks' operands are in it.
+/// One rank. In each step it holds its own bit, so that a sum shows which ranks' operands are in it.
 class stress_rank {
  public:
   stress_rank(kolo::shm::communicator& comm, totals& all, std::size_t n)
@@ -143,7 +143,7 @@ void disturb(totals& all, unsigned seed, moment end) {
   while (std::any_of(std::begin(all.ranks), std::end(all.ranks), [](const auto& pid) { return pid == 0; }))
     ::usleep(100);
   rest(dice, {50'000});
-  if (dice() % 2 == 0) ::usleep(1'500'000);  // a rank that has stopped itself is left out
+  if (dice() % 2 == 0) ::usleep(1'500'000);  // until then, a rank that has stopped itself is left out
   for (auto n = dice() % 4; n > 0; --n, rest(dice, {200, 50'000}))
     stop_for_at_most(all, dice, dice() % most, {1'000, 100'000});
   if (dice() % 4 == 0) {
@@ -151,7 +151,7 @@ void disturb(totals& all, unsigned seed, moment end) {
     ::kill(all.ranks[dice() % most], SIGKILL);
     rest(dice, {200, 100'000});
   }
-  // In half of the runs the others have continued without it when it is continued.
+  // In two runs of three it is stopped for at least 1.5 s, so that the others continue without it.
   stop_for_at_most(all, dice, dice() % most, {300'000, 700'000}, dice() % 3 == 0 ? 0 : 1'500'000);
   rest(dice, {200'000});
   for (; std::chrono::steady_clock::now() < end; ::usleep(20'000))  // also continues a rank that stopped itself late

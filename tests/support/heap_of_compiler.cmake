@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# g++ collects garbage whenever its heap has doubled, from 128 MiB on: a tenth of the time that the tests compile. It begins later, where there is
-# memory for that, for as many as compile at once.
+# g++ collects garbage whenever its heap has doubled, from 128 MiB on, which takes a tenth of the tests' compile time. Here it begins later, if there is memory
+# for one compiler on each core.
 function(kolo_set_heap_of_compiler)
   cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)  # in MiB
   cmake_host_system_information(RESULT processors QUERY NUMBER_OF_LOGICAL_CORES)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads that send messages: tests without MPI what runs over MPI.
+// Ranks as threads that send messages: for tests, without MPI, of what runs over it.
 #pragma once
 
 #include <kolo/compose/messages.hpp>

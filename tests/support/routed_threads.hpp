@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Ranks as threads on nodes: neighbours share slots, the others send messages. Tests without MPI and shared memory what runs over both.
+// Ranks as threads on nodes: neighbours share slots, the others send messages. For tests, without MPI or shared memory, of what runs over both.
 #pragma once
 
 #include <kolo/compose/routed.hpp>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # A slow wire between two network namespaces, for kernels without netem: every packet passes through this process.
-"""Usage: slow_wire.py NAMESPACE NAMESPACE DELAY RATE     seconds one way; bits a second, 100mbit say. Says `up`, and runs until it is killed."""
+"""Usage: slow_wire.py NAMESPACE NAMESPACE DELAY RATE     seconds one way; bits a second, 100mbit say. Prints `up`, and runs until it is killed."""
 import ctypes
 import fcntl
 import os

@@ -37,7 +37,7 @@ struct assorted {
   std::vector<any_parameter<double>> doubles() { return {{d[0], of_d[0]}, {d[1], of_d[1]}}; }
   auto parameters() { return kolo::mixed_parameters{floats(), doubles()}; }
 
-  /// Sets the sum of the gradients of ranks first ... last - 1, divided by `divisor`; of the local tensor, rank `own`'s gradient.
+  /// Sets the gradients to the sums over ranks first ... last - 1, divided by `divisor`; that of the local tensor to rank `own`'s.
   void set(int first, int last, int step, int divisor, int own) {
     for (auto& g : of_f) std::fill(g.begin(), g.end(), 0.0f);
     for (auto& g : of_d) std::fill(g.begin(), g.end(), 0.0);

@@ -89,7 +89,7 @@ struct observed : Rule {
   }
 };
 
-/// Numbers whose sums have different bits for each order of addition.
+/// Numbers whose sums have different bits in different orders of addition.
 void fill(model& m, int rank, int step) {
   auto x = static_cast<std::uint32_t>(7919 * rank + 104'729 * step + 1);
   for (auto& tensor : m.gradients)

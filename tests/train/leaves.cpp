@@ -84,7 +84,7 @@ TEST_CASE("leaves: the same over messages, between processes, on simulated ranks
   CHECK(said == all_say(3, "the same"));
 }
 
-TEST_CASE("leaves: a leaf may be named or not, one step follows the last, and another order is refused") {
+TEST_CASE("leaves: a leaf's number may be omitted, one step follows the last leaf, and another order is refused") {
   for (const int p : {1, 2, 3, 8}) {
     tally t;
     kolo::threads::run(p, [&](auto& comm) {

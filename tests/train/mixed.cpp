@@ -190,7 +190,7 @@ TEST_CASE("a checkpoint loaded during training clears what error feedback has ke
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("local parameters of different sizes per rank are saved and loaded; other sizes are refused") {
+TEST_CASE("local parameters of different sizes per rank load on 1 to 3 ranks; other sizes are refused") {
   const scratch_directory here;
   struct owner {
     std::vector<float> shared, own;
@@ -327,7 +327,7 @@ TEST_CASE("a step whose gradients overflowed is skipped on all ranks, joined one
   });
 }
 
-TEST_CASE("broadcast and restore leave local parameters, which may have different sizes on each rank") {
+TEST_CASE("broadcast and restore do not change local parameters, which may have different sizes on each rank") {
   const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {

@@ -46,7 +46,7 @@ struct model {
   void set_gradients(int rank, int step) {
     for (std::size_t t = 0; t < gradients.size(); ++t) set_gradient(rank, step, t);
   }
-  /// Sets the sums of the gradients of ranks first ... first + count - 1, divided by `divisor`.
+  /// Sets the gradients to the sums over ranks first ... first + count - 1, divided by `divisor`.
   void set_sums(int first, int count, int step, float divisor) {
     for (std::size_t t = 0; t < gradients.size(); ++t)
       for (std::size_t i = 0; i < gradients[t].size(); ++i) {

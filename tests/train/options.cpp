@@ -314,7 +314,7 @@ TEST_CASE("skip_step: a skipped step has no effect on later ones, with error fee
   });
 }
 
-TEST_CASE("skip_step: a rank that skips alone gets a mismatch in the next exchange") {
+TEST_CASE("skip_step: if one rank skips alone, all ranks get a mismatch in the next exchange") {
   std::string words[2];
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
@@ -544,7 +544,7 @@ TEST_CASE("join: an average divides by all ranks, or by those that have data lef
   }
 }
 
-TEST_CASE("join: a joined rank counts again, also if the step of the other ranks threw before it ended") {
+TEST_CASE("join: a joined rank counts again, also after an exception between synchronize and step") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     std::vector<float> value(4), gradient(4, 1);

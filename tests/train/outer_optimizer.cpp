@@ -201,7 +201,7 @@ TEST_CASE("outer_optimizer: all ranks have one state with rounded sums, a narrow
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("outer_optimizer: fragments are sent at different steps, in all 1/every of the bytes of gradients") {
+TEST_CASE("outer_optimizer: fragments are sent at different steps, and have 1/every of the bytes of gradients") {
   using transport = kolo::counted<message_transport>;
   constexpr int p = 4;
   constexpr std::uint64_t bytes = 96 * sizeof(float), at_once = 2 * (p - 1) * bytes / p;  // of a ring over all elements
@@ -350,7 +350,7 @@ TEST_CASE("outer_optimizer: if the rule throws, elements already updated are not
   CHECK(t.wrong == 0);
 }
 
-TEST_CASE("outer_optimizer: if the rule throws on one rank, the others get an error and no different values") {
+TEST_CASE("outer_optimizer: if the rule throws on one rank, the others fail and do not continue with other values") {
   for (const int thrower : {0, 1, 2}) {
     std::string why[3];
     kolo::threads::run(3, [&](auto& comm) {

@@ -49,7 +49,7 @@ struct layered {
 float first_value(std::size_t layer, std::size_t tensor, std::size_t i) {
   return static_cast<float>(100 * layer + 10 * tensor + i);
 }
-/// The mean over the ranks of their gradients. That of rank 0 is larger by p, so that the result depends on which rank's it is.
+/// The mean of the ranks' gradients. That of rank 0 is larger than the others by p, so that a gradient left out or counted twice is noticed.
 float mean_gradient(std::size_t layer, std::size_t tensor, std::size_t i, long step) {
   return static_cast<float>(layer + 2 * tensor + i % 3) + static_cast<float>(step);
 }
@@ -598,7 +598,7 @@ TEST_CASE("sharded_parameters: a call that one rank refuses is an error on the o
   });
 }
 
-TEST_CASE("sharded_parameters: a rank that skips a step alone gets a mismatch at the next use") {
+TEST_CASE("sharded_parameters: if one rank skips a step alone, all ranks get a mismatch at the next use") {
   std::string words[2];
   kolo::threads::run(2, [&](auto& comm) {
     layered m;

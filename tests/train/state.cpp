@@ -76,7 +76,7 @@ std::vector<std::vector<float>> train(int ranks, int first, int last, const std:
 
 }  // namespace
 
-TEST_CASE("broadcast_object copies the members that serialise names from the root") {
+TEST_CASE("broadcast_object copies the root's members that `serialise` names") {
   for (const int root : {0, 2}) {
     tally t;
     kolo::threads::run(3, [&](auto& comm) {

@@ -81,7 +81,7 @@ TEST_CASE("cccl: collectives, several under one guard") {
           }) == all_say(p, ""));
 }
 
-TEST_CASE("cccl: a message to the own rank, or a collective beside messages, is refused before any rank waits") {
+TEST_CASE("cccl: a message of a rank to itself, or a collective beside messages, is refused before any rank waits") {
   CHECK(on_threads(2, [](auto& comm) -> std::string {
           const kolo::cccl_communicator c{comm};
           const int me = c.rank(), mine = me;

@@ -101,7 +101,7 @@ TEST_CASE("equal and ragged blocks, one of them empty, are summed") {
     }
 }
 
-TEST_CASE("LightGBM: invalid blocks are refused, and calls without a lightgbm_network, or a second one") {
+TEST_CASE("LightGBM: invalid blocks, a call without a lightgbm_network, and a second network are refused") {
   const auto said = on_threads(1, [](auto& comm) {
     using network_type = kolo::lightgbm_network<std::remove_reference_t<decltype(comm)>>;
     std::vector<entry> x(4), y(4);

@@ -188,7 +188,7 @@ TEST_CASE("reduce_scatter of ragged blocks, typed and untyped") {
       const auto wrong = on_ranks(p, [unit](auto& comm, auto expect) {
         const auto size = static_cast<std::size_t>(comm.size()), me = static_cast<std::size_t>(comm.rank());
         std::vector<std::size_t> counts;
-        for (std::size_t r = 0; r < size; ++r) counts.push_back((r + 2) % size * unit);  // one rank: no element
+        for (std::size_t r = 0; r < size; ++r) counts.push_back((r + 2) % size * unit);  // one rank has no elements
         const auto total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
         const auto first = std::accumulate(counts.begin(), counts.begin() + static_cast<long>(me), std::size_t{0});
         vector in(total), a(counts[me]), b(counts[me]);

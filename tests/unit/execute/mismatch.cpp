@@ -277,7 +277,7 @@ TEST_CASE("mismatch: ragged parts that do not fit together") {
 }
 
 namespace {
-/// Rank 0's error in an alltoall with these counts; after it the other ranks do nothing until rank 0 has finished. A rank without counts does not call.
+/// Rank 0's error in an alltoall with these counts. After this call the other ranks wait until rank 0's has ended. A rank without counts does not call.
 std::string said_by_rank_0(const std::vector<std::vector<std::size_t>>& sent,
                            const std::vector<std::vector<std::size_t>>& received) {
   std::latch given_up{1};

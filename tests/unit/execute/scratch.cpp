@@ -59,7 +59,7 @@ TEST_CASE("pool: abandoned memory is not freed") {
   for (auto* const p : all) std::free(p);
 }
 TEST_CASE("pool: after an allocation on the host has failed, the pool can be used again") {
-  if (testing::is_sanitized) return;  // they end the program
+  if (testing::is_sanitized) return;  // a sanitizer ends the program
   growing_buffer<> p;
   CHECK(p.at_least(100) != nullptr);
   CHECK_THROWS_AS(p.at_least(static_cast<std::size_t>(-1) / 2), std::bad_alloc);

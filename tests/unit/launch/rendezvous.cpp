@@ -235,7 +235,7 @@ TEST_CASE("if rank 0 dies or cannot reserve the memory, the others get the error
 }
 
 TEST_CASE("a rank without a free descriptor for the memory gets an error") {
-  if (testing::is_sanitized) return;  // they need descriptors when something is thrown
+  if (testing::is_sanitized) return;  // exceptions need descriptors under a sanitizer
   const auto job = fresh_job();
   testing::child host{[&] { return meet(options_for(job, 0, 2)); }};
   testing::child other{[&] {
@@ -258,7 +258,7 @@ TEST_CASE("rank 0 needs one descriptor for each rank that connects; with fewer, 
     const rlimit few{most, most};
     ::setrlimit(RLIMIT_NOFILE, &few);
   };
-  SECTION("as many as come") {
+  SECTION("as many as connect") {
     testing::child host{[&]() -> std::string {
       leave_two();
       const auto i = options_for(job, 0, 2);
@@ -280,7 +280,7 @@ TEST_CASE("rank 0 needs one descriptor for each rank that connects; with fewer, 
       const auto said = meet(options_for(job, r, 3));
       char byte{};
       for (int i = 0; r == 0 && i < 2; ++i)
-        CHECK(::read(done[0], &byte, 1) == 1);  // a rank 0 that is gone is another error
+        CHECK(::read(done[0], &byte, 1) == 1);  // rank 0 stays, since its end would be another error
       if (r != 0) CHECK(::write(done[1], &byte, 1) == 1);
       return said;
     });

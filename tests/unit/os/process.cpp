@@ -135,7 +135,7 @@ TEST_CASE("without /proc, every process counts as alive") {
         return is_alive(me) && is_alive(nobody) && this_process().start_time == 0 ? "alive" : "dead";
       }}.result();
   if (said == "no mount") {
-    WARN("not tried without privileges: a system without /proc");
+    WARN("skipped without privileges: a system without /proc");
     return;
   }
   CHECK(said == "alive");
@@ -171,7 +171,7 @@ TEST_CASE("a process that /proc hides is alive while its pid exists") {
       }}.result();
   for (const char* const cannot : {"no mount", "no other user", "not hidden"})
     if (said == cannot) {
-      WARN("not tried: a /proc that hides processes: " << cannot);
+      WARN("skipped: a /proc that hides processes: " << cannot);
       return;
     }
   CHECK(said == "alive alive alive alive - dead alive dead alive ");

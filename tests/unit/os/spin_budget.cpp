@@ -25,7 +25,7 @@ int waits_with_few_looks(spin_budget& b, int waits, int fruitless, int after_yie
 
 TEST_CASE("waits that end before they yield, or after they sleep, continue to poll long") {
   for (const int fruitless : {1, 100, spin_budget::most, spin_budget::most + spin_budget::yields + 1, 10'000}) {
-    INFO(fruitless << " fruitless looks");
+    INFO(fruitless << " fruitless polls");
     spin_budget b;
     CHECK(waits_with_few_looks(b, 100'000, fruitless) == 0);
   }

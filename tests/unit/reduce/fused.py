@@ -38,14 +38,14 @@ def output(*command):
 
 
 def check_where_it_may(compiler, include, fused, *flags):
-    """The processor has fused multiply-add: g++ kernels have none, since it would fuse another product in each loop; clang fuses in an expression."""
+    """The processor has fused multiply-add: kernels by g++ have none, since g++ would fuse other products in each loop; clang fuses within an expression."""
     if not fused.search(assembly(compiler, include, OTHER_CODE, "-O2", *flags)):
         raise SystemExit(f"{compiler} {' '.join(flags)}: no fused multiply-add in other code, so this test detects nothing")
     is_clang = "clang" in output(compiler, "--version")
     found = fused.search(assembly(compiler, include, NUMBERS, "-O2", *flags))
     if bool(found) != is_clang:
         raise SystemExit(f"{compiler} {' '.join(flags)}: {found[0].strip() if found else 'nothing fused'} in a kernel")
-    print(f"{compiler} {' '.join(flags)}: in a kernel {'what an expression says is' if is_clang else 'nothing is'} fused")
+    print(f"{compiler} {' '.join(flags)}: in a kernel {'products within an expression are' if is_clang else 'nothing is'} fused")
 
 
 def check(compiler, include):

@@ -154,7 +154,7 @@ KOLO_UNFUSED bool combines(const Op& op, int n, std::size_t count, std::size_t o
     return static_cast<A>(element<T>(s.data, i));
   };
   std::vector<std::byte> expected(count * sizeof(T));
-  std::vector<A> partial;  // of which elements need no assignment
+  std::vector<A> partial;  // cleared and refilled, since elements may lack assignment
   for (std::size_t i = 0; i < count; ++i) {
     partial.clear(), partial.push_back(widened(0, i));
     for (int k = 1; k < n; ++k) partial.push_back(static_cast<A>(op(partial.back(), widened(k, i))));

@@ -36,9 +36,9 @@ void with_and_without(const F& f) {
 
 bool chosen_from() {
 #if !KOLO_CHOOSES_VECTORS
-  WARN("not run: AVX2, since the target of the program leaves no choice");
+  WARN("skipped: AVX2, since the target of the program leaves no choice");
 #else
-  if (!has_avx2) WARN("not run: AVX2, which this processor does not have");
+  if (!has_avx2) WARN("skipped: AVX2, which this processor does not have");
 #endif
   return has_avx2;
 }
@@ -178,7 +178,7 @@ void check_integers() {
 
 }  // namespace
 
-TEST_CASE("numbers with a fraction get the same bits from all vector instructions") {
+TEST_CASE("floating-point numbers get the same bits from all vector instructions") {
   chosen_from();
   check_arithmetic<float>();
   check_arithmetic<double>();

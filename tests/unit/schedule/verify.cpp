@@ -111,7 +111,7 @@ TEST_CASE("an unsupported number of ranks, and a shape that does not fit") {
   CHECK(verify(scripted<kind::broadcast>{1, 0, idle, -1}, 4).message().ends_with(": scratch is 0 at least"));
 }
 
-TEST_CASE("peers that do not exist, and the own rank among others") {
+TEST_CASE("peers that do not exist, and a rank itself among its peers") {
   check(everywhere<ring::allreduce>([](transfer& t, int r, int, int) { t.to = r + 1; }), 5, fault::bad_peer, 4, 0,
         none);
   check(everywhere<one_shot::allreduce>([](transfer& t, int r, int p, int) {
@@ -349,7 +349,7 @@ TEST_CASE("executing one rank gives the verdict on all, for right schedules and 
   CHECK_FALSE(by_one_rank(recursive_doubling::allreduce{}, 4));
 }
 
-TEST_CASE("of very many ranks one is executed, and the verdict says so") {
+TEST_CASE("for very many ranks only one is executed, and the verdict says so") {
   const auto whole = verify(circulant::allreduce{}, 100'003);
   CHECK(whole.message() ==
         "allreduce of 100003 ranks: proven, by rank 0, which all others were seen to follow around the circle");

@@ -576,7 +576,7 @@ TEST_CASE("native times are linear between lengths, and those of the nearest num
   CHECK(t.native_seconds(8, kind::allreduce, 8) == 0);
 }
 
-TEST_CASE("a native collective is admitted where no bit may differ") {
+TEST_CASE("a native collective is admitted if its bits cannot differ, or if the order is free") {
   using detail::select::may_be_native, detail::execute::none;
   constexpr auto fixed = order::fixed_for_size;
   using With = over_a_library;

@@ -312,7 +312,7 @@ TEST_CASE("only a segment of this user and of this version is accepted") {
   REQUIRE(::pwrite(other_version.get(), head, sizeof head, 0) == sizeof head);
   CHECK(take(other_version.get()) == "mismatch: kolo: the shared segment was made by another version of the library");
   if (::geteuid() != 0) {
-    WARN("not tried without root: the segment of another user");
+    WARN("skipped without root: the segment of another user");
     return;
   }
   CHECK(testing::child{[&] { return ::setuid(65534) == 0 ? take(good.fd()) : "setuid failed"; }}.result() ==
@@ -331,7 +331,7 @@ TEST_CASE("without memfd_create the segment is an unnamed file in /dev/shm") {
                              return target;
                            }}.result();
   if (said == "no seccomp") {
-    WARN("not tried: this system has no seccomp filters");
+    WARN("skipped: this system has no seccomp filters");
     return;
   }
   CHECK(said.starts_with("/dev/shm/"));
@@ -348,7 +348,7 @@ TEST_CASE("a /dev/shm that is too small is an error with the sizes, not a signal
                              return text;
                            }}.result();
   if (said == "no mount") {
-    WARN("not tried without privileges: a small /dev/shm");
+    WARN("skipped without privileges: a small /dev/shm");
     return;
   }
   CHECK(said ==

@@ -392,7 +392,7 @@ TEST_CASE("an announced death is reported by the second poll, also among 100 ran
   CHECK_THROWS_AS(poll(), kolo::error);
 }
 
-TEST_CASE("a rank that left before its death is gone only for a rank that waits for it") {
+TEST_CASE("a dead rank that had left counts as gone only for ranks that wait for it") {
   const kolo::detail::shm::region_shape shape{3, {}};
   kolo::detail::shm::private_mapping memory;
   using transport = kolo::threads::transport;

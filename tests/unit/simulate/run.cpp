@@ -119,7 +119,7 @@ TEST_CASE("a rank has one port, which takes one message at a time") {
 
 TEST_CASE("overheads add up on a processor, and gaps on a port") {
   constexpr simulate::network slow{10, 1, 5, 0, 0};
-  // The root's messages leave at 1, then every 5; they arrive 10 later, and take 1.
+  // The root's messages leave at 1, then every 5; they arrive 10 later, and receiving one takes 1.
   check(simulate::run(one_shot::broadcast{}, 5, 1000, slow), 1 + 3 * 5 + 10 + 1);
   // All arrive at 11; the port takes one every 5.
   check(simulate::run(one_shot::reduce{}, 5, 1000, slow), 1 + 10 + 3 * 5 + 1);

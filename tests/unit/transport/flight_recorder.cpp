@@ -118,7 +118,7 @@ TEST_CASE("dump on a rank that is not stuck shows where the others wait") {
   CHECK(has(seen, "rank 2 has ended barrier #1\n"));
 }
 
-TEST_CASE("dump shows the own recorder, and not those that are not shared") {
+TEST_CASE("dump shows the rank's own recorder, and not those that are not shared") {
   std::string seen;
   run_message_threads(2,
                       [&](auto& whole) {
