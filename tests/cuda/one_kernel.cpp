@@ -200,7 +200,7 @@ TEST_CASE("one kernel: captured programs whose messages do not match, or that wa
     n->send(peer, x + 8, 8, 7);
     n->submit();
   }
-  CHECK(words(receives_first, receives_too).find("wait for each other in a circle") != std::string::npos);
+  CHECK(words(receives_first, receives_too).find("wait for each other in a cycle") != std::string::npos);
 }
 TEST_CASE("one kernel: an operation that depends on another is in a later phase") {
   kolo::detail::cuda::captured_program n;

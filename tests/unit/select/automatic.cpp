@@ -344,7 +344,7 @@ TEST_CASE("a table with an invalid cost, or without a row for a pattern, is refu
   CHECK(refusal(t) == "none");
   for (const double x : {-1e-9, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     t.rows[2].combined[3] = x;
-    CHECK(refusal(t).find("negative, infinite or no number") != std::string::npos);
+    CHECK(refusal(t).find("negative, infinite or not a number") != std::string::npos);
   }
   t = favouring(pattern::exchange);
   t.rows[0].ranks = 0;
@@ -614,7 +614,7 @@ TEST_CASE("a native collective is a candidate with a time, or is listed with the
            !told_so.candidates.back().is_admitted));
     return told_so.candidates.back().remark;
   };
-  CHECK(refusal(1e-9, kind::allreduce, 4096, {}).find("only in any order") != std::string::npos);
+  CHECK(refusal(1e-9, kind::allreduce, 4096, {}).find("only for order::any") != std::string::npos);
   CHECK(told(1e-9, kind::allreduce, 4096, {.allowed = order::any}).choice == "native");
   CHECK(refusal(1e-9, kind::broadcast, std::size_t{1} << 31, {}).find("2^31 - 1 bytes") != std::string::npos);
   CHECK(told(1e-9, kind::broadcast, (std::size_t{1} << 31) - 1).choice == "native");

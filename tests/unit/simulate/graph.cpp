@@ -266,10 +266,10 @@ TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read 
   const graph switched =
       graph_of_nvidia_smi("  GPU0 GPU1 GPU2\nGPU0 X NV18 NV18\nGPU1 NV18 X NV18\nGPU2 NV18 NV18 X\n");
   CHECK((joined(switched, 0, 1) == 0 && joined(switched, 0, 3) == by.nvlink.seconds_per_byte / 18));
-  CHECK(holds(said([] { (void)graph_of_nvidia_smi("command not found"); }), "no matrix"));
+  CHECK(holds(said([] { (void)graph_of_nvidia_smi("command not found"); }), "not a matrix"));
   for (const std::string links : {"NV", "NVx", "NV4x", "NV99999999999"})
     CHECK(holds(said([&] { (void)graph_of_nvidia_smi(" GPU0 GPU1\nGPU0 X " + links + "\nGPU1 " + links + " X\n"); }),
-                "no matrix"));
+                "not a matrix"));
 
   const testing::scratch_directory scratch;
   const std::filesystem::path sys = scratch / "sys";
