@@ -261,6 +261,20 @@ TEST_CASE("shrink: a failure found by the destructor of a request on another com
   }
 }
 
+TEST_CASE("shrink: a failure on another communicator that the lost rank has not caused is reported at the end") {
+  const auto end = on_processes(3, [](auto& comm) -> std::string {
+    auto two = comm.split(comm.rank() == 2, 0);
+    if (comm.rank() == 2) die();
+    int x[10]{}, y[10]{};
+    { const auto dropped = kolo::start_allreduce(two, std::span{x}.first(comm.rank() == 0 ? 10 : 5), kolo::sum); }
+    const auto said = end_of([&] { kolo::allreduce(comm, y, kolo::sum); });
+    comm = comm.shrink();
+    return said + ", then " + end_of([&] { kolo::barrier(comm); });
+  });
+  CHECK(end.said == all_but(2, 3, "peer died 2, then fine"));
+  CHECK(end.status != 0);
+}
+
 TEST_CASE("shrink: the group's heap memory does not change, and the new group addresses it") {
   const auto end = on_processes(3, [&](auto& comm) -> std::string {
     const kolo::shm::allocator<int> shared{comm};

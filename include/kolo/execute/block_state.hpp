@@ -126,7 +126,7 @@ class block_state : public layout {
   /// rank, and calls f(transfer) to start the other transfers.
   void begin_round(const step& now, int round, auto start) {
     for (const transfer& t : now) {
-      if (is_complete(round) && t.to.count > 0) finish_before_sending(t.send, t.to.count);
+      if (is_complete(round)) finish_before_sending(t.send, t.to.count);
       if (is_local(t)) {
         combine_locally(t, completes(round));
         continue;

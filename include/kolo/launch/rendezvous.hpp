@@ -160,7 +160,7 @@ class rendezvous_server {
       const int failed = errno;
       if (failed == EINTR || failed == ECONNABORTED) return true;
       pollfd waiting{listener_.get(), POLLIN, 0};  // without a descriptor left, accept fails also if there is nobody
-      if (failed == EAGAIN || ::poll(&waiting, 1, 0) == 0) return false;
+      if (failed == EAGAIN || ::poll(&waiting, 1, 0) <= 0) return false;
       blame(
           os::is_exhausted(failed) ? errc::out_of_resources : errc::system, 0,
           "receiving the other ranks, a descriptor each (see `ulimit -n`): " + std::generic_category().message(failed));

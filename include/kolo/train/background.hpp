@@ -30,7 +30,7 @@ namespace kolo::inline KOLO_ABI {
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
 /// being exchanged. `synchronize` or `step` rethrows its exceptions. It serves one optimizer at a time, and must run
 /// until that is destroyed. Over MPI it needs the thread level MPI_THREAD_SERIALIZED, which `mpi::environment` must
-/// request (its default is FUNNELED); the level is not checked, and below it MPI's behaviour is undefined.
+/// request (its default is FUNNELED); below it the helper's first call throws `invalid_argument`.
 class background {
  public:
   background() = default;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/transport/forwarded.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +20,7 @@ class unreported_failure {
  public:
   void keep(const void* finder, const failure& f) {
     const std::lock_guard alone{lock_};
-    if (!first_ && std::find(lost_.begin(), lost_.end(), f.caused_by) == lost_.end()) first_ = f, finder_ = finder;
+    if (!first_ && !is_of_lost(f)) first_ = f, finder_ = finder;
   }
   void was_reported_by(const void* finder) {
     const std::lock_guard alone{lock_};
@@ -30,12 +31,12 @@ class unreported_failure {
     const std::lock_guard alone{lock_};
     if (finder_ == finder) finder_ = nullptr;
   }
-  /// The rank has continued by `shrink` without the `lost` ranks: what was found before is dealt with, on whatever
-  /// communicator; and so is what they have caused and is found later, on one that they were members of.
+  /// The rank has continued by `shrink` without the `lost` ranks: what they have caused is dealt with, on whatever
+  /// communicator, found before or later; and so is what was found before and is of a rank that is not known.
   void recover(const std::vector<rank_identity>& lost) {
     const std::lock_guard alone{lock_};
     lost_.insert(lost_.end(), lost.begin(), lost.end());
-    first_.reset(), finder_ = nullptr;
+    if (first_ && (is_of_lost(*first_) || !is_known(first_->caused_by))) first_.reset(), finder_ = nullptr;
     recovered = true;
   }
   /// Called when the rank's program has returned without an error. Throws the failure, if there is one.
@@ -46,6 +47,8 @@ class unreported_failure {
   std::atomic<bool> recovered{false};  ///< by `shrink`, and no later one has failed
 
  private:
+  bool is_of_lost(const failure& f) const { return std::find(lost_.begin(), lost_.end(), f.caused_by) != lost_.end(); }
+
   std::mutex lock_;
   std::optional<failure> first_{};
   std::vector<rank_identity> lost_{};
