@@ -12,7 +12,6 @@
 #include <memory>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -81,12 +80,11 @@ communicator<T> communicator<T>::shrink(const options& o) {
     communicator rest{transport().shrink(o.timeout > o.timeout.zero() ? detail::transport::bounded(o.timeout)
                                                                       : transport().timeout())};
     hand_down(rest);
-    std::vector<rank_identity> lost;
+    detail::core::dynarray<rank_identity> lost(std::size_t(size() - rest.size()));
     if constexpr (Identifiable<T>)
-      for (int r = 0; r < size(); ++r)
-        if (const auto its = transport().who(r);
-            detail::transport::is_known(its) && detail::transport::rank_of(rest.transport(), its) < 0)
-          lost.push_back(its);
+      for (std::size_t r = 0, n = 0; r < std::size_t(size()) && n < lost.size(); ++r)
+        if (const auto its = transport().who(int(r)); detail::transport::rank_of(rest.transport(), its) < 0)
+          lost[n++] = its;
     engine_->unreported->recover(lost);
     return rest;
   } catch (const error& e) {

@@ -4,13 +4,14 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/core/less_code.hpp>
 #include <kolo/transport/forwarded.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <vector>
+#include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
@@ -33,9 +34,11 @@ class unreported_failure {
   }
   /// The rank has continued by `shrink` without the `lost` ranks: what they have caused is dealt with, on whatever
   /// communicator, found before or later; and so is what was found before and is of a rank that is not known.
-  void recover(const std::vector<rank_identity>& lost) {
+  void recover(const core::dynarray<rank_identity>& lost) {
     const std::lock_guard alone{lock_};
-    lost_.insert(lost_.end(), lost.begin(), lost.end());
+    core::dynarray<rank_identity> all{lost_.size() + lost.size()};
+    std::copy(lost.begin(), lost.end(), std::copy(lost_.begin(), lost_.end(), all.begin()));
+    lost_ = std::move(all);
     if (first_ && (is_of_lost(*first_) || !is_known(first_->caused_by))) first_.reset(), finder_ = nullptr;
     recovered = true;
   }
@@ -47,11 +50,15 @@ class unreported_failure {
   std::atomic<bool> recovered{false};  ///< by `shrink`, and no later one has failed
 
  private:
-  bool is_of_lost(const failure& f) const { return std::find(lost_.begin(), lost_.end(), f.caused_by) != lost_.end(); }
+  bool is_of_lost(const failure& f) const {
+    for (const rank_identity& r : lost_)
+      if (r == f.caused_by) return is_known(r);
+    return false;
+  }
 
   std::mutex lock_;
   std::optional<failure> first_{};
-  std::vector<rank_identity> lost_{};
+  core::dynarray<rank_identity> lost_{};
   const void* finder_ = nullptr;
 };
 
