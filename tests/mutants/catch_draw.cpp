@@ -55,7 +55,7 @@ int main() {
   expect(occurrences(wrong, "counted twice") == 1 && occurrences(wrong, "proven") == 0, "the fault is named");
   expect(occurrences(wrong, "-x7\" x") > 0, "a block that is counted twice is marked");
   const auto many = draw(kolo::ring::allreduce{}, 17, "many");
-  expect(occurrences(many, "round 31: 17 messages") == 1 && occurrences(many, "fill-opacity=\".99\"") >= 13,
+  expect(occurrences(many, "round 31: 17 messages") == 1 && occurrences(many, "stroke-opacity=\".99\"") >= 13,
          "the squares of the last round, and a block that all ranks hold");
   expect(draw(kolo::ring::reduce_scatter{}, 4).find("<title>ring: reduce") != std::string::npos, "the name of a ring");
   drawing both;
