@@ -89,6 +89,25 @@ TEST_CASE("host_reduction: the call uses the current device") {
   CHECK(wrong.text() == "");
 }
 
+TEST_CASE("host_reduction: two calls on streams of two devices") {
+  cuda_double::the.devices = 2;
+  complaints wrong;
+  on_devices(2, [&](auto& comm, auto& by_host, cudaStream_t s) {
+    const int r = comm.rank();
+    tensor<float> x{of_rank(r, 3000), s};
+    wrong.expect(words_of([&] { by_host.allreduce(x.view(), kolo::sum, {.stream = s}); }).empty(), "the first");
+    kolo::cuda::set_device(1);
+    const kolo::cuda::stream other;
+    tensor<float> y{of_rank(r, 3000), other};
+    const auto said = words_of([&] { by_host.allreduce(y.view(), kolo::max, {.stream = other}); });
+    wrong.expect(said.empty(), "the second: " + said);
+    expect_same(wrong, "the second", r, y.values(), of_rank(1, 3000));
+    expect_same(wrong, "the first", r, x.values(), summed(2, 3000));
+  });
+  cuda_double::the.devices = 1;
+  CHECK(wrong.text() == "");
+}
+
 TEST_CASE("host_reduction: a failed CUDA call on one rank is an error on all ranks") {
   for (const char* const call : {"cudaHostAlloc", "cudaEventCreateWithFlags", "cudaMemcpyAsync", "cudaEventRecord"})
     refuse_each(call, [](auto ends) {
