@@ -34,6 +34,12 @@ class host_reduction {
   /// `piece_bytes`: equal on all ranks.
   explicit host_reduction(C& comm, std::size_t piece_bytes = std::size_t{2} << 20)
       : comm_{&comm}, piece_bytes_{piece_bytes} {}
+  host_reduction(host_reduction&&) noexcept = default;
+  host_reduction& operator=(host_reduction&&) = delete;
+  ~host_reduction() {
+    if (!comm_->transport().failed()) return;
+    for (slot& s : slots_) static_cast<void>(s.memory.release());  // a stream that is stuck may still copy there
+  }
 
   template <Element T, class Op>
   void allreduce(device_span<T> x, const Op& op, const options& o = options{}) {
