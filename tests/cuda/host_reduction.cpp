@@ -6,6 +6,8 @@
 
 #include <kolo/cuda/host_reduction.hpp>
 
+#include <optional>
+
 using namespace testing;
 
 namespace {
@@ -89,6 +91,25 @@ TEST_CASE("host_reduction: the call uses the current device") {
   CHECK(wrong.text() == "");
 }
 
+TEST_CASE("host_reduction: two calls on streams of two devices") {
+  cuda_double::the.devices = 2;
+  complaints wrong;
+  on_devices(2, [&](auto& comm, auto& by_host, cudaStream_t s) {
+    const int r = comm.rank();
+    tensor<float> x{of_rank(r, 3000), s};
+    wrong.expect(words_of([&] { by_host.allreduce(x.view(), kolo::sum, {.stream = s}); }).empty(), "the first");
+    kolo::cuda::set_device(1);
+    const kolo::cuda::stream other;
+    tensor<float> y{of_rank(r, 3000), other};
+    const auto said = words_of([&] { by_host.allreduce(y.view(), kolo::max, {.stream = other}); });
+    wrong.expect(said.empty(), "the second: " + said);
+    expect_same(wrong, "the second", r, y.values(), of_rank(1, 3000));
+    expect_same(wrong, "the first", r, x.values(), summed(2, 3000));
+  });
+  cuda_double::the.devices = 1;
+  CHECK(wrong.text() == "");
+}
+
 TEST_CASE("host_reduction: a failed CUDA call on one rank is an error on all ranks") {
   for (const char* const call : {"cudaHostAlloc", "cudaEventCreateWithFlags", "cudaMemcpyAsync", "cudaEventRecord"})
     refuse_each(call, [](auto ends) {
@@ -115,4 +136,20 @@ TEST_CASE("host_reduction: a stuck stream on one rank is a timeout on all ranks"
   INFO(said[0]);
   CHECK(said[0].find("its own stream has not come to the operation within 0.05") != std::string::npos);
   CHECK(said == all_say(3, said[0]));
+}
+
+TEST_CASE("host_reduction: after a failure nothing is freed that a stream may still access") {
+  cuda_double::the.takes_all_memory = false;
+  kolo::threads::run(1, [](auto& comm) {
+    std::optional by_host{kolo::cuda::host_reduction{comm, 4096}};
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(0, 10), s};
+    cuda_double::the.streams.at(s)->is_stuck = true;
+    const auto said = words_of(
+        [&] { by_host->allreduce(x.view(), kolo::sum, {.timeout = std::chrono::milliseconds{1}, .stream = s}); });
+    CHECK(said.find("its own stream has not come to the operation") != std::string::npos);
+    const auto frees = cuda_double::the.frees;
+    by_host.reset();
+    CHECK(cuda_double::the.frees == frees);
+  });
 }

@@ -126,7 +126,7 @@ TEST_CASE("nccl: a round is one group, with all sends before the receives") {
 }
 
 TEST_CASE("nccl: a stream of another device is refused with both device numbers") {
-  std::vector<std::string> said(2), waits(2);
+  std::vector<std::string> said(2), waits(2), first_waits(2);
   cuda_double::the.devices = 2;
   CHECK_THROWS_AS(run_nccl_threads<kolo::nccl::transport>(
                       2,
@@ -135,6 +135,7 @@ TEST_CASE("nccl: a stream of another device is refused with both device numbers"
                         const kolo::cuda::stream s;
                         kolo::cuda::set_device(1);
                         const kolo::cuda::stream foreign;
+                        first_waits[r] = words_of([&] { comm.transport().wait(); });
                         kolo::cuda::set_device(0);
                         tensor<float> x{of_rank(0, 10), s};
                         waits[r] = words_of([&] { comm.transport().wait({.stream = foreign}); });
@@ -151,6 +152,9 @@ TEST_CASE("nccl: a stream of another device is refused with both device numbers"
   for (const auto* all : {&said, &waits})
     for (const auto& words : *all)
       CHECK(words.find("the communicator works on device 0, and the stream is of device 1") != std::string::npos);
+  for (const auto& words : first_waits)
+    CHECK(words.find("the communicator works on device 0, and the calling thread's current device is 1") !=
+          std::string::npos);
 }
 
 TEST_CASE("nccl: a communicator over an existing ncclComm_t works, and does not destroy it") {

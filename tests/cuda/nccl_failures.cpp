@@ -239,3 +239,23 @@ TEST_CASE(
     CHECK(words.find("the deadline of a communicator must be greater than 0") != std::string::npos);
   nccl_double::reset();
 }
+
+TEST_CASE("the fake NCCL: a call that matches one of an aborted communicator does not touch its stream") {
+  ncclUniqueId id{};
+  CHECK(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t first = nullptr, second = nullptr;
+  CHECK(ncclCommInitRankConfig(&first, 2, id, 0, &config) == ncclInProgress);
+  CHECK(ncclCommInitRankConfig(&second, 2, id, 1, &config) == ncclSuccess);
+  char byte = 0;
+  {
+    const kolo::cuda::stream gone;
+    CHECK(ncclSend(&byte, 1, ncclUint8, 1, first, gone) == ncclSuccess);
+    CHECK(ncclCommAbort(first) == ncclSuccess);
+  }
+  const kolo::cuda::stream s;
+  CHECK(ncclRecv(&byte, 1, ncclUint8, 0, second, s) == ncclSuccess);
+  CHECK(ncclCommAbort(second) == ncclSuccess);
+  nccl_double::reset();
+}

@@ -157,6 +157,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const cuda_double::guard held{cuda_double::the.lock};
   nccl_double::say("ncclCommAbort");
   comm->is_aborted = true;
+  comm->waiting.clear();                                                   // the program may destroy their streams
   if (comm->made_to) *std::exchange(comm->made_to, nullptr) = comm->made;  // NCCL's thread writes it first
   nccl_double::end(comm);
   ++nccl_double::aborted;

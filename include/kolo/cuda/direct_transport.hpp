@@ -83,6 +83,7 @@ class direct_transport : public PeerMemory::base_transport {
   /// not the work on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
+    work_.expect_device();
     const cudaStream_t of_call = work_.stream();  // a call that is under way continues there
     begin(o);
     flush();

@@ -34,6 +34,12 @@ class host_reduction {
   /// `piece_bytes`: equal on all ranks.
   explicit host_reduction(C& comm, std::size_t piece_bytes = std::size_t{2} << 20)
       : comm_{&comm}, piece_bytes_{piece_bytes} {}
+  host_reduction(host_reduction&&) noexcept = default;
+  host_reduction& operator=(host_reduction&&) = delete;
+  ~host_reduction() {
+    if (!comm_->transport().failed()) return;
+    for (slot& s : slots_) static_cast<void>(s.memory.release());  // a stream that is stuck may still copy there
+  }
 
   template <Element T, class Op>
   void allreduce(device_span<T> x, const Op& op, const options& o = options{}) {
@@ -55,6 +61,11 @@ class host_reduction {
     its.timeout = o.timeout;
     alone([&] {
       if (last_) last_->make_wait(o.stream);  // another stream may still read there
+      if (const int now = current_device(); now != device_) {
+        last_.reset();
+        for (slot& s : slots_) s.has_come.reset();
+        device_ = now;
+      }
     });
     if (pieces == 0) kolo::allreduce(*comm_, std::span<T>{}, op, algorithm, its);
     for (std::size_t k = 0; k < pieces; ++k) {
@@ -77,14 +88,14 @@ class host_reduction {
   struct slot {
     pinned_memory memory{};
     std::size_t bytes = 0;
-    std::optional<event> has_come{};  ///< of the device of the first call
+    std::optional<event> has_come{};  ///< of the current call's device, as `last_`
 
     std::byte* at_least(std::size_t wanted) {
       if (wanted > bytes) {
         memory = allocate_pinned(wanted);
-        has_come.emplace();
         bytes = wanted;
       }
+      if (!has_come) has_come.emplace();
       return memory.get();
     }
   };
@@ -100,6 +111,7 @@ class host_reduction {
   std::size_t piece_bytes_;
   slot slots_[2]{};
   std::optional<event> last_{};
+  int device_ = -1;  ///< of the events
 };
 
 }  // namespace kolo::inline KOLO_ABI::cuda

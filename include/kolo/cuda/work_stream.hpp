@@ -30,15 +30,18 @@ class work_stream {
   /// Why these views are refused; empty: they are not. Of a view with many runs only the first and the last are
   /// checked.
   std::string refusal(const kolo::collective_args& args) {
-    const int now = kolo::cuda::current_device();
-    if (device_ < 0) device_ = now;
-    if (now != device_) return works_here() + ", and the calling thread's current device is " + std::to_string(now);
+    if (const auto why = refusal_of_device(); !why.empty()) return why;
     for (const kolo::memory* m : {&args.in, &args.out}) {
       if (m->count == 0) continue;
       for (const std::size_t i : {std::size_t{0}, m->count - 1})
         if (const auto why = refusal_of(m->at(i).data); !why.empty()) return why;
     }
     return "";
+  }
+
+  /// For a call without views: events made on another device would fit no stream of later calls.
+  void expect_device() {
+    if (const auto why = refusal_of_device(); !why.empty()) throw error{errc::invalid_argument, why};
   }
 
   /// From now on work goes to `stream`. Throws if it is another device's (from CUDA 12.8 on). A stream with the same
@@ -87,6 +90,12 @@ class work_stream {
   }
 
  private:
+  std::string refusal_of_device() {
+    const int now = kolo::cuda::current_device();
+    if (device_ < 0) device_ = now;
+    if (now == device_) return "";
+    return works_here() + ", and the calling thread's current device is " + std::to_string(now);
+  }
   std::string refusal_of(const std::byte* p) const {
     const auto a = kolo::cuda::attributes_of(p);
     if (a.type == cudaMemoryTypeUnregistered) return "a device view points to memory that CUDA does not know";

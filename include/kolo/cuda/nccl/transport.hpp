@@ -90,6 +90,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   /// deadline, ends the wait and NCCL's work.
   void wait() { wait(options{}); }
   void wait(const options& o) {
+    work_.expect_device();
     const cudaStream_t of_call = work_.stream();  // one that is under way goes on there
     begin(o);
     work_.flush();
