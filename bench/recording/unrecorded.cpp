@@ -16,6 +16,7 @@ struct flight_log {
   void end_pair(std::uint64_t) {}
   void fail() {}
   void wait(const backoff&, const wait_context&) {}
+  void poll(const backoff&, const wait_context&, backoff::clock::time_point) {}
   flight_log* operator->() { return this; }
 };
 }  // namespace kolo::inline KOLO_ABI::detail::transport
