@@ -50,8 +50,7 @@ class carrier {
     is_oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank).local_size);
     bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag encodes the message
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
-    int threads = MPI_THREAD_SINGLE;
-    detail::mpi::check(MPI_Query_thread(&threads), "MPI_Query_thread", rank);
+    int threads = detail::mpi::thread_level();
     detail::mpi::check(MPI_Allreduce(MPI_IN_PLACE, &threads, 1, MPI_INT, MPI_MAX, comm_.get()), "MPI_Allreduce", rank);
     has_threads_ = threads == MPI_THREAD_MULTIPLE;
     detail::mpi::check(MPI_Comm_group(comm_.get(), &group_), "MPI_Comm_group", rank);

@@ -38,7 +38,7 @@ inline void check(int code, const char* function, int rank = -1, int peer = -1) 
 
 /// The process whose MPI is watched for its end; 0: none is yet.
 inline std::atomic<::pid_t> watched_process{0};
-/// Between MPI_Init and MPI_Finalize? Not in a process that the rank has forked: there nothing is asked of MPI.
+/// Whether this is between MPI_Init and MPI_Finalize. False in a forked child of the rank, which must not call MPI.
 inline bool is_running() {
   if (const auto process = watched_process.load(std::memory_order_relaxed); process != 0 && process != ::getpid())
     return false;
@@ -46,7 +46,14 @@ inline bool is_running() {
   return MPI_Initialized(&begun) == MPI_SUCCESS && begun != 0 && MPI_Finalized(&over) == MPI_SUCCESS && over == 0;
 }
 
-/// Refuses what no communicator of kolo's is made of.
+/// MPI_THREAD_SINGLE, ... MPI_THREAD_MULTIPLE: as provided.
+inline int thread_level() {
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  return level;
+}
+
+/// Rejects communicators from which kolo's cannot be made.
 inline void expect_one_group(MPI_Comm comm) {
   if (!is_running())
     throw error{errc::invalid_argument,

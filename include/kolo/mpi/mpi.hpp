@@ -30,7 +30,7 @@ class environment {
     MPI_Initialized(&begun);
     if (begun != 0) {
       if (threads <= MPI_THREAD_FUNNELED || !detail::mpi::is_running()) return;
-      detail::mpi::check(MPI_Query_thread(&provided), "MPI_Query_thread");
+      provided = detail::mpi::thread_level();
     } else {
       detail::mpi::check(MPI_Init_thread(&argc, &argv, threads, &provided), "MPI_Init_thread");
       is_ours_ = true;
