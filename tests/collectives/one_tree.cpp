@@ -28,7 +28,8 @@ constexpr int share = 1;
 
 /// The operand of rank r for an element of this kind. Magnitudes differ, so different orders round differently.
 float operand(std::size_t element, int r) {
-  std::mt19937 random{static_cast<unsigned>(1000 * element + static_cast<std::size_t>(r))};
+  std::minstd_rand random{static_cast<unsigned>(1000 * element + static_cast<std::size_t>(r)) * 2654435761u};
+  random();
   return std::ldexp(static_cast<float>(random() % 8192) / 4096 - 1, static_cast<int>(random() % 12));
 }
 

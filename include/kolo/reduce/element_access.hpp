@@ -15,7 +15,7 @@
 namespace kolo::inline KOLO_ABI::detail::reduce {
 
 template <class T>
-T load(const std::byte* from, std::size_t i) {
+[[gnu::always_inline]] inline T load(const std::byte* from, std::size_t i) {
   if constexpr (std::is_trivially_default_constructible_v<T>) {
     T x;
     std::memcpy(static_cast<void*>(&x), from + i * sizeof(T), sizeof(T));
@@ -28,13 +28,13 @@ T load(const std::byte* from, std::size_t i) {
 }
 
 template <class T>
-void store(std::byte* to, std::size_t i, const T& x) {
+[[gnu::always_inline]] inline void store(std::byte* to, std::size_t i, const T& x) {
   std::memcpy(to + i * sizeof(T), &x, sizeof(T));
 }
 
 /// Converts x to another number type, between two 16-bit types through float. To = void: returns x unchanged.
 template <class To, class From>
-constexpr auto to(const From& x) {
+[[gnu::always_inline]] constexpr auto to(const From& x) {
   if constexpr (std::is_void_v<To>) return x;
   else if constexpr (accumulate_in_float<From> && !std::same_as<From, To>) return static_cast<To>(float(x));
   else return static_cast<To>(x);
@@ -61,7 +61,7 @@ class unzipped {
 };
 
 template <class T>
-two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
+[[gnu::always_inline]] inline two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
   if constexpr (std::same_as<T, unzipped>) {
     return {load<T>(from, 2 * first + j), load<T>(from, 2 * first + j + unzipped::pairs)};
   } else if constexpr (HalfPrecision<T>) {
@@ -76,7 +76,7 @@ two<T> load_two(const std::byte* from, std::size_t first, std::size_t j) {
 }
 
 template <class T>
-void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x) {
+[[gnu::always_inline]] inline void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x) {
   if constexpr (std::same_as<T, unzipped>) {
     store(to, 2 * first + j, x.low);
     store(to, 2 * first + j + unzipped::pairs, x.high);
@@ -91,7 +91,7 @@ void store_two(std::byte* to, std::size_t first, std::size_t j, const two<T>& x)
 /// The index at which the last element is stored if it has no partner. Unzipped: a position that otherwise only a whole
 /// chunk uses.
 template <class T>
-constexpr std::size_t lone_index(std::size_t i) {
+[[gnu::always_inline]] constexpr std::size_t lone_index(std::size_t i) {
   return std::same_as<T, unzipped> ? i | (2 * unzipped::pairs - 1) : i;
 }
 
@@ -102,7 +102,7 @@ struct eight {
 };
 
 /// Copies through a vector register: processors do not forward several narrow stores to a wider load.
-inline void copy_eight(void* to, const void* from) {
+[[gnu::always_inline]] inline void copy_eight(void* to, const void* from) {
   eight::vector x;
   std::memcpy(&x, from, sizeof x);
   std::memcpy(to, &x, sizeof x);
@@ -115,7 +115,7 @@ concept InEights = requires(float* wide, std::byte* narrow) {
 };
 
 template <class T>
-eight load_eight(const std::byte* from, std::size_t i) {
+[[gnu::always_inline]] inline eight load_eight(const std::byte* from, std::size_t i) {
   eight e;
   if constexpr (InEights<T>) T::widen_eight(e.x, from + i * sizeof(T));
   else copy_eight(e.x, from + i * sizeof(T));
@@ -123,7 +123,7 @@ eight load_eight(const std::byte* from, std::size_t i) {
 }
 
 template <class T>
-void store_eight(std::byte* to, std::size_t i, const eight& e) {
+[[gnu::always_inline]] inline void store_eight(std::byte* to, std::size_t i, const eight& e) {
   if constexpr (InEights<T>) T::narrow_eight(to + i * sizeof(T), e.x);
   else copy_eight(to + i * sizeof(T), e.x);
 }
