@@ -81,7 +81,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   [[gnu::cold, gnu::noinline]] explicit engine(Args&&... args)
       : transport::progress_client{&go_on}, transport(std::forward<Args>(args)...) {
     if (core::logs != core::log_nothing) [[unlikely]]
-      core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
+      core::log_line(transport.rank(), {"joined a communicator of ", core::ranks_text(transport.size())});
   }
   ~engine() {
     leave();

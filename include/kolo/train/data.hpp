@@ -51,7 +51,7 @@ class sharded {
     if (all.number < size)
       throw error{errc::invalid_argument,
                   "leaves are not less than the number of ranks: " + std::to_string(all.number) + " leaves, " +
-                      std::to_string(size) + " ranks"};
+                      detail::core::ranks_text(size)};
   }
 
   /// The number of this rank's items.
