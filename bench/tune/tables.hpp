@@ -143,7 +143,7 @@ inline void print_choices(const std::vector<observation>& all, const kolo::tunin
   for (const auto& [key, c] : contests) {
     const auto [k, ranks, bytes] = key;
     if (c.seconds.size() < 2) continue;
-    const auto with = [&]<kolo::kind K>() {
+    const auto with = [&, k = k, ranks = ranks, bytes = bytes, &c = c]<kolo::kind K>() {
       if (k == K) detail::judge<K>(ranks, bytes, over_mpi, c, table, losses, rows);
     };
     with.operator()<allreduce>(), with.operator()<broadcast>(), with.operator()<allgather>(),

@@ -30,7 +30,8 @@ int train_joined(Comm& comm, const settings& s) {
   run r{comm.size(), steps * std::size_t(s.batch), {}, std::vector<double>(steps)};
   kolo::on_root(comm, [&] {
     describe(data, s);
-    std::printf("\n%d ranks on %d node%s\n", comm.size(), comm.node_count(), comm.node_count() == 1 ? "" : "s");
+    std::printf("\n%d rank%s on %d node%s\n", comm.size(), comm.size() == 1 ? "" : "s", comm.node_count(),
+                comm.node_count() == 1 ? "" : "s");
   });
   with_algorithm(s.algorithm, [&](auto algorithm) {
     train(comm, algorithm, s, data, r.result, r.curve);

@@ -158,6 +158,21 @@ TEST_CASE("shift: checked ranks get the difference of their distances before any
   CHECK(words.find("the distance or map differs: rank 0 calls shift of 4 int, at ") != std::string::npos);
 }
 
+TEST_CASE("permute: equal maps of different types are the same call, checked or not") {
+  for (const bool checked : {false, true}) {
+    const auto words = words_of([&] {  // outside of CHECK, in which clang++ gives all lambdas one name
+      kolo::threads::run(2,
+                         [](kolo::threads::communicator& comm) {
+                           std::vector<int> x(4), y(4);
+                           if (comm.rank() == 0) kolo::permute(comm, x, y, [](int r, int p) { return p - 1 - r; });
+                           else kolo::permute(comm, x, y, [](int r, int) { return 1 - r; });
+                         },
+                         {.checked = checked});
+    });
+    CHECK(words == "");
+  }
+}
+
 TEST_CASE("shift: a rank that does not call it is named") {
   std::atomic<bool> over{false};
   std::string end;

@@ -29,6 +29,12 @@ inline const nlohmann::json& needed(const nlohmann::json& j, const char* name) {
   return j.at(name);
 }
 
+/// Returns `j` if it is a list.
+inline const nlohmann::json& list(const nlohmann::json& j, const std::string& what) {
+  if (!j.is_array()) throw std::invalid_argument("kolo: " + what + " are a list, not " + j.dump());
+  return j;
+}
+
 inline pattern pattern_from(const nlohmann::json& name) {
   for (unsigned i = 1; i < std::size(pattern_names); ++i)
     if (name == pattern_names[i]) return static_cast<pattern>(i);
@@ -111,7 +117,7 @@ inline constexpr auto numbers_of_native_row = [](auto& r, auto see) {
 
 /// Calls read(the JSON of a row, its name in errors, the row) for each row.
 void read_rows(const nlohmann::json& all, const std::string& what, auto& rows, auto read) {
-  if (all.size() > rows.size())
+  if (list(all, "the rows of " + what).size() > rows.size())
     throw std::invalid_argument("kolo: " + what + " has at most " + std::to_string(rows.size()) + " rows");
   auto to = rows.begin();
   for (const nlohmann::json& one : all) {
@@ -126,8 +132,8 @@ void read_rows(const nlohmann::json& all, const std::string& what, auto& rows, a
 /// are 0. "native": [{"ranks": 2, "allreduce": [seconds for each of tuning::native_sizes], ...}, ...] is optional.
 /// "origin" as in a network.
 /// Errors  std::invalid_argument: an unknown name, an unknown pattern, a value that is not a number, a list of another
-///         length, a table without its rows, a row without its ranks or `runs_as`, too many rows; errors of
-///         nlohmann::json.
+///         length, rows that are no list, a table without its rows, a row without its ranks or `runs_as`, too many
+///         rows; errors of nlohmann::json.
 inline void from_json(const nlohmann::json& j, tuning& t) {
   using nlohmann::json;
   t = {};
@@ -226,9 +232,8 @@ inline void from_json(const nlohmann::json& j, described_network& n) {
   detail::adapt::read_numbers(j, "a network", n.numbers, detail::adapt::numbers_of_network,
                               {"inside", "stragglers", "origin"});
   if (j.contains("inside")) n.numbers.inside = j.at("inside").get<link>();
-  if (!j.value("stragglers", nlohmann::json::array()).is_array())
-    throw std::invalid_argument("kolo: a network's \"stragglers\" are a list, not " + j.at("stragglers").dump());
-  if (j.contains("stragglers")) n.stragglers = j.at("stragglers").get<std::vector<straggler>>();
+  if (j.contains("stragglers"))
+    n.stragglers = detail::adapt::list(j.at("stragglers"), "a network's \"stragglers\"").get<std::vector<straggler>>();
 }
 /// The same, but rejects stragglers, to which a `network` only refers.
 inline void from_json(const nlohmann::json& j, network& n) {

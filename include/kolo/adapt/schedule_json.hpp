@@ -63,7 +63,7 @@ inline void from_json(const nlohmann::json& j, schedule_table& t) {
   detail::adapt::read_numbers(j, "a table of a schedule", t, detail::adapt::numbers_of_table,
                               {"collective", "messages"});
   t.collective = detail::adapt::kind_from(detail::adapt::needed(j, "collective"));
-  for (const auto& m : detail::adapt::needed(j, "messages")) {
+  for (const auto& m : detail::adapt::list(detail::adapt::needed(j, "messages"), "the messages of a schedule")) {
     if (!m.is_array() || m.size() < 5 || m.size() > 6)
       throw std::invalid_argument("kolo: a message is [round, from, to, first block, blocks], not " + m.dump());
     int n[5];
@@ -105,7 +105,7 @@ inline void from_json(const nlohmann::json& j, graph& g) {
   detail::adapt::read_numbers(j, "a graph", numbers, detail::adapt::numbers_of_graph, {"links", "origin"});
   g = graph{numbers.ranks, numbers.switches};
   g.seconds_per_byte_reduced = numbers.seconds_per_byte_reduced;
-  for (const auto& one : detail::adapt::needed(j, "links")) {
+  for (const auto& one : detail::adapt::list(detail::adapt::needed(j, "links"), "the links of a graph")) {
     link times;
     detail::adapt::read_numbers(one, "a link of a graph", times, detail::adapt::numbers_of_link,
                                 {"between", "from", "to"});

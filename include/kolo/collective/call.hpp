@@ -237,8 +237,8 @@ std::span<const select::candidate> candidates_that_reduce_once(const select::sel
 template <kind K, class T, class Op, class S, class TransportType>
 constexpr execute::call_traits traits_of_call() {
   check_one_tree<K, T, Op, S>();
-  execute::call_traits t{.how = {.collective = K},
-                         .types = execute::type_hash<T>() ^ 3 * execute::type_hash<Op>() ^ 5 * execute::type_hash<S>()};
+  execute::call_traits t{.how = {.collective = K}, .types = execute::type_hash<T>() ^ 3 * execute::type_hash<Op>()};
+  if (K != kind::permutation) t.types ^= 5 * execute::type_hash<S>();  // ranks compare its destinations instead
   if constexpr (schedule::Automatic<S>) {
     constexpr bool is_strict = std::same_as<S, schedule::automatic_in_fixed_order>;
     constexpr bool may = select::may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Arithmetic on ranks and on the blocks of a vector: small, pure, and usable everywhere.
+// Arithmetic on ranks, on the blocks of a vector, and on bits: small, pure, and usable everywhere.
 #pragma once
 
 #include <kolo/config.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -33,6 +34,13 @@ namespace detail::core {
 /// With at most this many ranks, writing the same data for each peer takes no longer than writing it once for all
 /// (measured with 4 on 2 cores).
 inline constexpr int few_ranks = 4;
+
+/// Each bit of the result depends on all bits of x: the last steps of Vigna's splitmix64.
+constexpr std::uint64_t stir(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
 }  // namespace detail::core
 
 /// A part of a vector, in elements.

@@ -42,6 +42,10 @@ struct word {
   append_words(text, words);
   return text;
 }
+/// "1 rank", "2 ranks".
+[[gnu::cold, gnu::noinline]] inline std::string ranks_text(long long n) {
+  return text_of({n, n == 1 ? " rank" : " ranks"});
+}
 
 }  // namespace kolo::inline KOLO_ABI::detail::core
 

@@ -81,7 +81,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   [[gnu::cold, gnu::noinline]] explicit engine(Args&&... args)
       : transport::progress_client{&go_on}, transport(std::forward<Args>(args)...) {
     if (core::logs != core::log_nothing) [[unlikely]]
-      core::log_line(transport.rank(), {"joined a communicator of ", transport.size(), " ranks"});
+      core::log_line(transport.rank(), {"joined a communicator of ", core::ranks_text(transport.size())});
   }
   ~engine() {
     leave();
@@ -266,8 +266,10 @@ struct engine : transport::progress_client, failing<engine<T>> {
       if (a == advanced::stuck)
         with_deadline(o, [&](backoff& waiting, const wait_context& s) {
           flight->wait(waiting, s);
-          if (transport::progress_others(this) != transport::progress::moved && ++waiting.tests > polls_in_a_row)
-            ::sched_yield();
+          if (transport::progress_others(this) != transport::progress::moved) {
+            if (waiting.tests < polls_in_a_row) ++waiting.tests;
+            else ::sched_yield();
+          }
           const core::scoped_value here{transport::current_call, &s};
           reporting([&] { transport.check(waiting, s); });
         });

@@ -187,7 +187,7 @@ class layout {
                        (schedule::block_sets(k) == 2 && !core::is_point_to_point(k)) ||
                        ((k == kind::reduce || k == kind::gather) && !is_root());
     if (!keeps) return 0;
-    return args_->schedule.blocks * (k == kind::exclusive_scan ? 2 : 1);  // rank 0 is promised nothing
+    return args_->schedule.blocks * (k == kind::exclusive_scan && rank_ == 0 ? 2 : 1);  // rank 0 is promised nothing
   }
   int scratch_index(int b) const {
     const int in_sets = args_->schedule.blocks * schedule::block_sets(args_->collective);

@@ -75,9 +75,8 @@ class piece_protocols : protected mismatch_checker<T> {
   bool put(peer_stream& l, std::size_t n) {
     const auto bytes = n * element_bytes();
     const bool is_remote = this->may_be_remote(bytes);
-    constexpr std::size_t short_piece = 96;  // which may lie in a line
-    auto* to = is_remote || (is_round_trip_ && bytes > short_piece) ? transport().reserve(l.peer)
-                                                                    : transport().reserve(l.peer, bytes);
+    auto* to = is_remote || (is_round_trip_ && bytes > transport::short_piece) ? transport().reserve(l.peer)
+                                                                               : transport().reserve(l.peer, bytes);
     if (!to) return false;
     indirect where;
     if (is_remote) {

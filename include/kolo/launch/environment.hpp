@@ -148,8 +148,8 @@ launched read_environment(const environment<Lookup>& env, const vocabulary& w) {
       refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but neither " + w.node_count + " nor " +
                          w.local_rank + " is set");
     if (*alone >= l.size)
-      refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but there are " + std::to_string(l.size) +
-                         " ranks");
+      refuse_environment(quoted(w.node_rank, env.text(w.node_rank)) + ", but the number of ranks is " +
+                         std::to_string(l.size));
     l.node_rank = *alone;
     l.node_count = std::max(l.node_count, *alone + 1);
     l = completed(std::move(l), true, true);

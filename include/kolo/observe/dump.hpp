@@ -33,8 +33,8 @@ class flight_writer {
   flight_writer(Sink& sink, std::int64_t now) : sink_{sink}, now_{now} {}
 
   void all(const recorder_list& ranks, int self, auto is_gone) {
-    say("kolo: the last operations of ", number(ranks.size()), " ranks, as rank ", number(std::uint64_t(self)),
-        " sees them\n");
+    say("kolo: the last operations of ", number(ranks.size()), ranks.size() == 1 ? " rank" : " ranks", ", as rank ",
+        number(std::uint64_t(self)), " sees them\n");
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       say("rank ", number(r), is_gone(int(r)) ? ", which has gone, " : " ");
       if (ranks[r]) rank(*ranks[r]);

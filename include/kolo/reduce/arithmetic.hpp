@@ -89,7 +89,7 @@ template <DividedByFloat T>
 struct divisor<T> : std::type_identity<float> {};
 
 template <class T>
-concept Divisible = !std::integral<T> && requires(const T& x, typename divisor<T>::type n) {
+concept Divisible = !std::numeric_limits<T>::is_integer && requires(const T& x, typename divisor<T>::type n) {
   { x / n } -> view::ConvertsTo<T>;
 };
 

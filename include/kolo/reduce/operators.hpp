@@ -7,6 +7,7 @@
 #include <kolo/reduce/traits.hpp>
 
 #include <concepts>
+#include <limits>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -191,7 +192,7 @@ constexpr wired<Wire, Op> wire(Op op) {
 namespace detail::reduce {
 
 template <class Op, class T>
-inline constexpr bool averages_integers = divides<Op>&& std::integral<T>;
+inline constexpr bool averages_integers = divides<Op>&& std::numeric_limits<T>::is_integer;
 template <class Op, class T>
 inline constexpr bool finishes_if_it_must = !(divides<Op> || must_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
 

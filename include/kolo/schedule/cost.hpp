@@ -52,7 +52,8 @@ namespace detail::schedule {
 }
 }  // namespace detail::schedule
 
-/// The cost for rank r of p. `bytes`: of the vector; of all parts together where each rank has one.
+/// The cost for rank r of p. `bytes`: of the vector; of all parts together where each rank has one. A call cuts each
+/// part, in elements, and `cost_of` the whole, in bytes: where the blocks do not divide both, messages differ slightly.
 template <Schedule S>
 constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   cost total{.rounds = s.rounds(p)};

@@ -199,7 +199,7 @@ class drawing {
   template <Schedule S>
   drawing& add(const S& schedule, int size, std::string_view name) {
     if (size < 2 || size > detail::schedule::replay::most_ranks)
-      throw std::invalid_argument("kolo::draw: " + std::to_string(size) + " ranks; 2 to 64 can be drawn");
+      throw std::invalid_argument("kolo::draw: " + detail::core::ranks_text(size) + "; 2 to 64 can be drawn");
     const verdict found = verify(schedule, size);
     if (found.what == fault::unsupported || found.what == fault::bad_shape)
       throw std::invalid_argument("kolo::draw: " + found.message());

@@ -2,7 +2,7 @@
 // Symbolic expressions: what a proof knows about the operands of a value, and their order.
 #pragma once
 
-#include <kolo/config.hpp>
+#include <kolo/core/rank.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +56,7 @@ class expressions {
   constexpr explicit expressions(int p) : words_{(p + 63) / 64} {
     for (int r = 0; r < p; ++r) {
       for (int w = 0; w < words_; ++w) bits_.push_back(r / 64 == w ? std::uint64_t{1} << r % 64 : 0);
-      const std::uint64_t leaf = stir(std::uint64_t(r) + 1);
+      const std::uint64_t leaf = core::stir(std::uint64_t(r) + 1);
       trees_.push_back({leaf, leaf, r, r, -1, -1});
     }
   }
@@ -76,7 +76,7 @@ class expressions {
   constexpr int combine(int a, int b) {
     const tree x = trees_[a], y = trees_[b];
     for (int w = 0; w < words_; ++w) bits_.push_back(word(a, w) | word(b, w));
-    const std::uint64_t left = a < pass_ ? stir(x.passes + 1) : x.passes, right = stir(y.passes + 1);
+    const std::uint64_t left = a < pass_ ? core::stir(x.passes + 1) : x.passes, right = core::stir(y.passes + 1);
     trees_.push_back({both(x.hash, y.hash), both(left, right) + (finishes_ ? 1 : 0),
                       x.first < y.first ? x.first : y.first, x.last > y.last ? x.last : y.last, a < pass_ ? a : ~a, b});
     return int(trees_.size()) - 1;
@@ -108,11 +108,8 @@ class expressions {
     if (n >= 64 * (w + 1)) return ~std::uint64_t{0};
     return n <= 64 * w ? 0 : (std::uint64_t{1} << (n - 64 * w)) - 1;
   }
-  static constexpr std::uint64_t both(std::uint64_t x, std::uint64_t y) { return stir((x + y) * 3 + stir(x ^ y)); }
-  static constexpr std::uint64_t stir(std::uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+  static constexpr std::uint64_t both(std::uint64_t x, std::uint64_t y) {
+    return core::stir((x + y) * 3 + core::stir(x ^ y));
   }
 
   int words_, pass_ = 0;

@@ -52,7 +52,7 @@ struct bits_verdict {
   using printed_by_message = void;  ///< by `<<`: core/text.hpp
   /// "allreduce of 4 ranks: rank 0, block 2: combined by different trees: (((2 3) 0) 1), and ((0 1) (2 3))"
   std::string message() const {
-    std::string text = std::string{name(collective)} + " of " + std::to_string(size) + " ranks: ";
+    std::string text = std::string{name(collective)} + " of " + detail::core::ranks_text(size) + ": ";
     if (what == bits_fault::unproven) return (first ? second : first).message();
     if (rank >= 0) text += "rank " + std::to_string(rank) + ", block " + std::to_string(block_of_first);
     if (block_of_second != block_of_first) text += " and block " + std::to_string(block_of_second) + " of the other";

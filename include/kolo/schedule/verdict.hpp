@@ -102,8 +102,7 @@ struct verdict {
   using printed_by_message = void;  ///< by `<<`: core/text.hpp
   /// "allreduce of 5 ranks: rank 2, round 3, block 1: contribution counted twice"
   std::string message() const {
-    std::string text =
-        std::string{name(collective)} + " of " + std::to_string(size) + (size == 1 ? " rank: " : " ranks: ");
+    std::string text = std::string{name(collective)} + " of " + detail::core::ranks_text(size) + ": ";
     if (rank >= 0) text += "rank " + std::to_string(rank) + ", ";
     if (round >= 0) text += "round " + std::to_string(round) + ", ";
     if (block >= 0) text += "block " + std::to_string(block) + ", ";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/log.hpp>
+#include <kolo/core/text.hpp>
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/engine.hpp>
 #include <kolo/execute/small_call.hpp>
@@ -77,8 +78,8 @@ inline std::string in_microseconds(double seconds) {
 
 /// "allreduce of 64 bytes among 4 ranks"; a barrier has no vector.
 [[gnu::cold, gnu::noinline]] inline std::string call_text(kind k, std::size_t bytes, int ranks) {
-  if (k == kind::barrier) return core::text_of({name(k), " among ", ranks, " ranks"});
-  return core::text_of({name(k), " of ", bytes, " bytes among ", ranks, " ranks"});
+  if (k == kind::barrier) return core::text_of({name(k), " among ", core::ranks_text(ranks)});
+  return core::text_of({name(k), " of ", bytes, " bytes among ", core::ranks_text(ranks)});
 }
 
 /// Logs the choice and its reason: the predicted time of each candidate.

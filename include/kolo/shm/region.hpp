@@ -96,7 +96,7 @@ struct region_shape {
   constexpr std::size_t board_bytes() const {
     return ranks < buffers_from ? std::min(slot_bytes, line_bytes) : slot_bytes;
   }
-  static constexpr std::size_t line_bytes = 96;
+  static constexpr std::size_t line_bytes = transport::short_piece;
   constexpr std::size_t pairs() const { return std::size_t(ranks) * std::size_t(ranks - 1); }
   /// Address space, not memory: pages appear when a pair of ranks first exchanges something.
   constexpr std::size_t bytes() const;

@@ -2,6 +2,7 @@
 // A network as a graph: links between ranks and switches, each with a latency and a bandwidth of its own.
 #pragma once
 
+#include <kolo/core/text.hpp>
 #include <kolo/simulate/links.hpp>
 #include <kolo/simulate/network.hpp>
 
@@ -127,7 +128,7 @@ class graph {
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const graph& g) {
   if (ranks != g.ranks())
-    throw std::invalid_argument("kolo::simulate: " + std::to_string(ranks) + " ranks on a graph of " +
+    throw std::invalid_argument("kolo::simulate: " + detail::core::ranks_text(ranks) + " on a graph of " +
                                 std::to_string(g.ranks()));
   detail::simulate::require_supported(ranks, supports(schedule, ranks));
   if (!graph::is_time(g.seconds_per_byte_reduced))

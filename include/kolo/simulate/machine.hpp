@@ -3,6 +3,7 @@
 // programs.
 #pragma once
 
+#include <kolo/core/rank.hpp>
 #include <kolo/simulate/network.hpp>
 
 #include <algorithm>
@@ -17,13 +18,8 @@ namespace kolo::inline KOLO_ABI::detail::simulate {
 
 /// The n-th random delay of a rank, between 0 and 1; a pure function.
 constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
-  const auto stir = [](std::uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  };
-  const auto mixed = stir(stir(seed + 0x9e3779b97f4a7c15u * (std::uint64_t(rank) + 1)) + 0x9e3779b97f4a7c15u * (n + 1));
-  return double(mixed >> 11) * 0x1p-53;
+  const auto of_rank = core::stir(seed + 0x9e3779b97f4a7c15u * (std::uint64_t(rank) + 1));
+  return double(core::stir(of_rank + 0x9e3779b97f4a7c15u * (n + 1)) >> 11) * 0x1p-53;
 }
 
 /// A message on its way to a rank.

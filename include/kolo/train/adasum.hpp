@@ -27,7 +27,8 @@ namespace kolo::inline KOLO_ABI {
 ///         of memory for the largest tensor, kept between calls. Construction splits the communicator floor(lg p) + 1
 ///         times.
 /// Order   rank r first combines with rank r + m, where m is the largest power of two up to p; then pairs of ranks,
-///         then pairs of pairs. Products are summed in double.
+///         then pairs of pairs. Products are summed in double, where doubles above 1e154
+///         overflow to NaN and vectors below 1e-154 lose digits: scale such gradients first.
 /// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
 /// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
 template <class C>

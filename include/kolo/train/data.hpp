@@ -51,7 +51,7 @@ class sharded {
     if (all.number < size)
       throw error{errc::invalid_argument,
                   "leaves are not less than the number of ranks: " + std::to_string(all.number) + " leaves, " +
-                      std::to_string(size) + " ranks"};
+                      detail::core::ranks_text(size)};
   }
 
   /// The number of this rank's items.
@@ -112,12 +112,8 @@ auto shard(Data&& dataset, const Comm& comm, How how = remainder::drop) {
 /// same in every run.
 constexpr std::uint64_t seed_for(std::uint64_t seed, int rank, std::uint64_t purpose = 0) {
   std::uint64_t x = seed;
-  for (const std::uint64_t part : {std::uint64_t(rank), purpose}) {  // Vigna's splitmix64, once for each
-    x += 0x9e3779b97f4a7c15u * (part + 1);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
-  }
+  for (const std::uint64_t part : {std::uint64_t(rank), purpose})
+    x = detail::core::stir(x + 0x9e3779b97f4a7c15u * (part + 1));
   return x;
 }
 

@@ -5,6 +5,7 @@
 
 #include <kolo/core/error.hpp>
 #include <kolo/core/rank.hpp>
+#include <kolo/core/text.hpp>
 
 #include <cstddef>
 #include <string>
@@ -26,9 +27,8 @@ namespace detail::train {
 /// Returns `all`. Errors: `invalid_argument` if the number is not a power of two, or less than the number of ranks.
 inline const leaves& checked(const leaves& all, int ranks) {
   if (all.number < ranks || (all.number & (all.number - 1)) != 0)
-    throw error{errc::invalid_argument,
-                "leaves are a power of two, and not less than the number of ranks: " + std::to_string(all.number) +
-                    " leaves, " + std::to_string(ranks) + " ranks"};
+    throw error{errc::invalid_argument, "leaves are a power of two, and not less than the number of ranks: " +
+                                            std::to_string(all.number) + " leaves, " + core::ranks_text(ranks)};
   return all;
 }
 

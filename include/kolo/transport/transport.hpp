@@ -219,6 +219,11 @@ concept SlotTransport = Transport<T> && requires(T t, const T c, int peer, std::
   {t.flush()};
 };
 
+namespace detail::transport {
+/// The longest piece that lies in the line of its slot, without a buffer.
+inline constexpr std::size_t short_piece = 96;
+}  // namespace detail::transport
+
 /// Slots that do more than carry a piece from one rank to another.
 ///
 /// * `slots()`: pieces of any length that may be in flight from one rank to another

@@ -52,11 +52,11 @@ class strided {
     for (int d = 0; d < N; ++d) {
       if (extents[d] < 0)
         throw std::invalid_argument("kolo::strided: extent " + std::to_string(d) + " is " + std::to_string(extents[d]));
-      const auto n = std::size_t(extents[d]);
-      if (n != 0 && size_ > ~std::size_t{0} / n)
-        throw std::invalid_argument("kolo::strided: it has more elements than can be counted");
-      size_ *= n;
+      if (extents[d] == 0) size_ = 0;
     }
+    for (int d = 0; d < N; ++d)
+      if (__builtin_mul_overflow(size_, std::size_t(extents[d]), &size_))
+        throw std::invalid_argument("kolo::strided: it has more elements than can be counted");
     while (outer_ > 0 && (extents[outer_ - 1] == 1 || strides[outer_ - 1] == std::ptrdiff_t(run_)))
       run_ *= std::size_t(extents[--outer_]);
   }

@@ -142,6 +142,9 @@ TEST_CASE("an error in a table is reported") {
         "reduce, gather, scatter, alltoall, scan, exclusive_scan, barrier");
   CHECK(said<tuning>(R"({"rows": [], "native": [{}, {}, {}, {}, {}]})")
             .find("a table of native times has at most 4 rows") != std::string::npos);
+  CHECK(said<tuning>(R"({"rows": {}})") == "kolo: the rows of a table are a list, not {}");
+  CHECK(said<tuning>(R"({"rows": [], "native": null})") ==
+        "kolo: the rows of a table of native times are a list, not null");
   CHECK(said<tuning>("{}") == "kolo: a \"rows\" is needed in {}");
   CHECK(said<tuning>(R"({"rows": [{"ranks": 2}]})") == "kolo: a \"runs_as\" is needed in {\"ranks\":2}");
   const auto about = [](const char* row) {

@@ -165,6 +165,7 @@ TEST_CASE("a graph is equal after writing and reading, and an error is reported"
   CHECK(holds(said<graph>({{"ranks", 2}, {"links", {{{"between", 3}}}}}), "a link is between two"));
   CHECK(holds(said<graph>({{"ranks", 2}, {"links", {{{"from", 0}}}}}), "\"to\" is needed"));
   CHECK(holds(said<graph>({{"ranks", 2}}), "\"links\" is needed"));
+  CHECK(holds(said<graph>({{"ranks", 2}, {"links", json::object()}}), "the links of a graph are a list, not {}"));
   CHECK(holds(said<graph>({{"ranks", 2147483647}, {"switches", 2147483647}, {"links", json::array()}}), "2^29 ranks"));
 }
 
@@ -186,6 +187,9 @@ TEST_CASE("a schedule is equal after writing and reading, and is proven when it 
   }
   CHECK((holds(why, path.c_str()) && holds(why, "block")));
   json j = mine;
+  j["messages"] = json::object();
+  CHECK(holds(said<kolo::schedule_table>(j), "the messages of a schedule are a list, not {}"));
+  j = mine;
   j["messages"][0] = {1, 2, 3};
   CHECK(holds(said<kolo::schedule_table>(j), "a message is [round"));
   j["messages"][0] = {0, 1, 2, 0, 1, "somehow"};

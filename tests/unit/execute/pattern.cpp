@@ -208,6 +208,18 @@ TEST_CASE("data that an exclusive scan sends to rank 0, which is promised none, 
     });
 }
 
+TEST_CASE("an exclusive scan has scratch memory for its result on rank 0 only") {
+  kolo::collective_args args;
+  args.collective = kolo::kind::exclusive_scan;
+  args.schedule = {.blocks = 1, .rounds = 1};
+  args.count = 10;
+  args.compute.element_bytes = 4;
+  const auto scratch = [&](int rank) {
+    return kolo::detail::execute::block_state<>::bytes_needed(args, rank, 3, 1024).blocks;
+  };
+  CHECK((scratch(0) == 80 && scratch(1) == 40 && scratch(2) == 40));
+}
+
 TEST_CASE("a root in the table of a collective without root is ignored") {
   const auto add = kolo::arrival::mine_first;
   const kolo::synthesized swaps{{.collective = kolo::kind::allreduce,

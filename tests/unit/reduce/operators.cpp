@@ -224,6 +224,7 @@ struct cents {  // aggregates that convert to a number, and are not numbers
   constexpr operator double() const { return static_cast<double>(of_them) / 100; }
   friend constexpr cents operator+(cents a, cents b) { return {a.of_them + b.of_them}; }
 };
+__extension__ using wide = __int128;  // std::integral with the compiler's extensions only
 struct q8_8 {
   std::int16_t raw;
   constexpr operator float() const { return static_cast<float>(raw) / 256; }
@@ -292,6 +293,7 @@ TEST_CASE("an operator accepts elements if it combines two of them, or two of th
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::bit_or_t, bfloat16>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, int>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, bool>);
+  STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, wide>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<not_const, float>);
 }
 

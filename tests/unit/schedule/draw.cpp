@@ -142,7 +142,7 @@ TEST_CASE("names are escaped, and an unsupported number of ranks is refused with
   const auto svg = draw(ring::allreduce{}, 2, "a<b & \"c\">\n");
   CHECK(occurrences(svg, "a&lt;b &amp; &quot;c&quot;&gt; </text>") == 1);
   CHECK(refused(6) == "kolo::draw: allgather of 6 ranks: the schedule does not support this number of ranks");
-  CHECK(refused(1) == "kolo::draw: 1 ranks; 2 to 64 can be drawn");
+  CHECK(refused(1) == "kolo::draw: 1 rank; 2 to 64 can be drawn");
   CHECK(refused(128) == "kolo::draw: 128 ranks; 2 to 64 can be drawn");
   CHECK(refused(64) == "");
 }

@@ -321,6 +321,12 @@ TEST_CASE("a split communicator inherits a named table, until another one is nam
   CHECK(wrong == 0);
 }
 
+TEST_CASE("the explanation of a call on one rank names 1 rank") {
+  threads::run(1, [](auto& comm) {
+    CHECK(explain(comm, kind::broadcast, 4).message().starts_with("broadcast of 4 bytes among 1 rank: "));
+  });
+}
+
 TEST_CASE("a table that is named after a fit replaces the fit") {
   std::atomic<int> wrong = 0;
   threads::run(4, [&](auto& comm) {

@@ -155,6 +155,7 @@ TEST_CASE("extents and strides may be any integers, mixed") {
   CHECK(every_other.run(2)[0] == 4);
   CHECK_THROWS_AS((strided<int, 2>{memory.data(), {-1, 4}, {4, 1}}), std::invalid_argument);
   CHECK_THROWS_AS((strided<int, 2>{memory.data(), {std::int64_t{1} << 62, 5}, {0, 0}}), std::invalid_argument);
+  CHECK(strided<int, 3>{memory.data(), {std::int64_t{1} << 62, 5, 0}, {0, 0, 1}}.size() == 0);
   constexpr static int constant[6] = {0, 1, 2, 3, 4, 5};
   STATIC_REQUIRE(strided<const int, 2>{constant, {2, 2}, {3, 1}}.run(3)[0] == 4);
 }
