@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -47,6 +49,8 @@ outcome outcome_of(auto f) {
     return {};
   } catch (const error& e) {
     return {true, e.cause()};
+  } catch (const std::exception& e) {
+    return {true, {.code = errc::system, .text = std::string_view{e.what()}}};
   }
 }
 
