@@ -4,12 +4,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 namespace {
 
@@ -30,12 +32,13 @@ std::string version_of(const std::string& program) {
 /// Translates a line, "name", "name:4" (MPICH) or "name slots=4" (Open MPI), to "name" or "name:4"; a comment to "".
 std::string host_of(std::string line) {
   line = line.substr(0, line.find('#'));
-  const auto first = line.find_first_not_of(" \t");
-  if (first == std::string::npos) return {};
-  line.erase(0, first);
-  const auto slots = line.find("slots=");
-  const std::string name = line.substr(0, line.find_first_of(" \t"));
-  return slots == std::string::npos ? name : name + ':' + std::to_string(std::atoi(line.c_str() + slots + 6));
+  std::replace(line.begin(), line.end(), '=', ' ');
+  std::istringstream words{line};
+  std::string name, key, number;
+  words >> name;
+  while (words >> key >> number)
+    if (key == "slots") return name + ':' + number;
+  return name;
 }
 
 std::string hosts_in(const std::string& file) {

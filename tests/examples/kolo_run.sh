@@ -31,6 +31,13 @@ grep -q "write -n in place of -np" "$work/out" || { echo "the hint for -np is no
 expect 5 timeout 60 "$run" -n 3 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || exit 5; sleep 1000'
 says "kolo-run: rank 0 was killed by signal 15 (Terminated)"
 
+# Both MPIs' lists of hosts are read.
+printf 'a slots = 2 max_slots=4\nb:3 # MPICH\nc max_slots=9\nd slots=5\n' > "$work/hosts"
+printf '#!/bin/sh\necho "args: $*"\n' > "$work/mpiexec"
+chmod +x "$work/mpiexec"
+expect 0 "$run" -n 2 --no-prefix --hosts "$work/hosts" --mpiexec "$work/mpiexec" true
+says "args: -n 2 -hosts a:2,b:3,c,d:5 true"
+
 # Inherited state: an ignored SIGCHLD, node variables, a nonblocking standard output.
 expect 0 timeout 60 python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' "$run" -n 2 true
 expect 0 env KOLO_NODE_RANK=1 KOLO_NODE_COUNT=2 "$run" -n 1 bash -c 'echo "node ${KOLO_NODE_RANK-none} of ${KOLO_NODE_COUNT-none}"'

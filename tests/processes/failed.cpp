@@ -7,6 +7,7 @@
 #include <atomic>
 #include <new>
 #include <stdexcept>
+#include <tuple>
 
 #include "processes/children.hpp"
 #include "processes/what_ranks_say.hpp"
@@ -118,12 +119,18 @@ TEST_CASE("an invalid argument or a lack of resources of one rank in node_commun
   });
   CHECK(refused.said == all_say(3, "invalid argument -1, then fine"));
   if (is_sanitized) return;  // exceptions need descriptors under a sanitizer
-  const auto exhausted = on_processes(3, [](auto& comm) {
-    const rlimit none{};
-    if (comm.rank() == 1) ::setrlimit(RLIMIT_NOFILE, &none);
-    return words_of([&] { kolo::shm::node_communicator(comm); });
-  });
-  CHECK(exhausted.said == all_say(3, "kolo: rank 1: reading the host's identity: Too many open files"));
+  for (const auto& [rank, left, what] : {std::tuple{1, 0, "reading the host's identity"},
+                                         {0, 1, "making the rendezvous socket"},
+                                         {1, 1, "making the rendezvous socket"}}) {
+    const auto exhausted = on_processes(3, [rank = rank, left = left](auto& comm) {
+      const int next = ::dup(0);
+      ::close(next);
+      const rlimit few{rlim_t(next + left), rlim_t(next + left)};
+      if (comm.rank() == rank) ::setrlimit(RLIMIT_NOFILE, &few);
+      return words_of([&] { kolo::shm::node_communicator(comm); });
+    });
+    CHECK(exhausted.said == all_say(3, "kolo: rank " + std::to_string(rank) + ": " + what + ": Too many open files"));
+  }
 }
 
 TEST_CASE("meet: the other ranks do not wait for a rank that cannot map their memory") {

@@ -84,7 +84,8 @@ bool is_killed_at(int use, int p, int victim) {
     auto rest = comm.shrink();
     return said + laws::is_whole(rest, comm.rank() - (comm.rank() > victim ? 1 : 0), p - 1);
   });
-  const bool died = end.status != 0;
+  CHECK(end.status == 0);
+  const bool died = end.said[std::size_t(victim)] == "nothing";
   INFO("use " << use << " of member " << victim << " of " << p << ": " << end.errors);
   const auto lost = "peer died " + std::to_string(victim);
   CHECK(end.said == (died ? all_but(victim, p, lost) : all_say(p, "fine")));

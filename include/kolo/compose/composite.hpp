@@ -196,9 +196,7 @@ class composite {
     requires detail::compose::is_made_from<A, B, Args...>
   explicit composite(communicator<B>& host, Args&&... args)
       : composite{detail::transport::in_the_name_of("composite", [&] { return A(host, std::forward<Args>(args)...); }),
-                  split_off(host)} {
-    first_.engine()->unreported = second_.engine()->unreported = host.engine()->unreported;
-  }
+                  split_off(host)} {}
 
   int rank() const { return second_.rank(); }
   int size() const { return second_.size(); }
@@ -238,7 +236,6 @@ class composite {
       return composite{std::move(first), std::move(second)};
     } else {
       communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
-      rest.engine()->unreported = second.engine()->unreported;
       return composite{rest, std::forward<Args>(args)...};
     }
   }

@@ -61,7 +61,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
 
   T transport;
   transport::flight_log flight{transport};
-  std::shared_ptr<transport::unreported_failure> unreported = core::shared<transport::unreported_failure>();
+  std::shared_ptr<transport::unreported_failure> unreported = transport::unreported_failure::of_this_rank();
   const ::pid_t process = ::getpid();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far

@@ -70,8 +70,9 @@ struct launching {
   int (*call)(void* f, Comm& comm);
 
   int run(int rank) {
+    const auto unreported = core::shared<transport::unreported_failure>();
+    transport::unreported_failure::of_this_rank() = unreported;  // not those of the parent
     Comm comm{memory, region, shape, rank};
-    const auto unreported = comm.engine()->unreported;
     const int status = call(f, comm);
     if (unreported->recovered) survivor(rank).get()[rank] = std::byte{1};
     if (status == 0) unreported->throw_if_any();

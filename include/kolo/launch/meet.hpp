@@ -59,7 +59,11 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
 /// Collective over `all`, for `operation`. The ranks wait for each other as long as `o.timeout`, and no longer than the
 /// timeout of `all`. Errors, on all of them  the failure of the first rank that reports one.
 kolo::shm::transport make_node_transport(Transport auto& all, const kolo::shm::options& o, const char* operation) {
-  const shm::node_group here{all, operation, [&] { shm::region_shape{1, o}; }};
+  const auto has_what_it_needs = [&] {  // once the others wait at the meeting, a rank cannot tell them that it lacks it
+    shm::region_shape{1, o};
+    const os::descriptor needed[]{new_socket(), new_socket()};
+  };
+  const shm::node_group here{all, operation, has_what_it_needs};
   std::optional<kolo::shm::transport> made;
   backoff p;
   const auto none_has_failed = [&] {

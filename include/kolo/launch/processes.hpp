@@ -27,7 +27,7 @@ namespace kolo::inline KOLO_ABI::shm {
 /// Returns 0 if every rank returned (0, if f returns an exit status: no bool and no floating-point number). Otherwise
 /// it returns a non-zero exit status, after every rank has ended, and writes one line to standard error for each rank
 /// that threw, died or returned something else. If the ranks that returned 0 have continued without the others by
-/// `shrink`, of this communicator or of a part of it, the lines are written and it returns 0. A rank that has continued
+/// `shrink`, of this communicator or of another one, the lines are written and it returns 0. A rank that has continued
 /// and then returns something else is a failure. Memory that f captured is each rank's own copy. The ranks end with the
 /// calling thread. Start threads inside f, not before: fork copies the calling one only. Threads of OpenMP and of some
 /// libraries (OpenBLAS) end here or are recreated in the ranks; other threads are an error, except that those of LLVM's

@@ -12,7 +12,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::shm {
@@ -46,6 +49,8 @@ outcome outcome_of(auto f) {
     return {};
   } catch (const error& e) {
     return {true, e.cause()};
+  } catch (const std::exception& e) {
+    return {true, {.code = errc::system, .text = std::string_view{e.what()}}};
   }
 }
 
@@ -58,13 +63,13 @@ class node_group {
     member_info mine;
     mine.node = all.place().node_rank;
     const auto own = outcome_of([&] {
-      prepare();
       mine.host = this_host();
       os::fill_randomly(mine.secret, sizeof mine.secret);
+      prepare();
     });
-    mine.has_failed = own.has_failed;
+    mine.has_failed = own.has_failed ? 1 : 0;
     const auto infos = transport::small_allgather(all, mine, operation_);
-    if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed; }))
+    if (std::any_of(infos.begin(), infos.end(), [](const member_info& c) { return c.has_failed != 0; }))
       throw_first(all, own);
     for (int r = 0; r < all.size(); ++r) {
       const auto first = std::find_if(infos.begin(), infos.end(),
@@ -96,9 +101,9 @@ class node_group {
   struct member_info {
     host_mark host{};
     unsigned char secret[16]{};
-    int node = 0;
-    bool has_failed = false;
+    std::int32_t node = 0, has_failed = 0;
   };
+  static_assert(std::has_unique_object_representations_v<member_info>, "it is sent, so it has no padding");
 
   /// Called once a rank is known to have failed: the reports are long, so they are exchanged only then.
   void throw_first(Transport auto& all, const outcome& mine) const {

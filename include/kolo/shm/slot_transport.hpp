@@ -264,7 +264,7 @@ class slot_transport : public board_member {
             detail::core::text_of({"rank ", rank_, " came too late: the others have continued without it"}))};
       slot_transport next{memory_, mine.region, mine.shape, mine.rank};
       next.heap_ = heap();
-      next.lent_before_ = std::exchange(lent_before_, {});
+      next.lent_before_ = lent_before_;
       for (int peer = 0; peer < size(); ++peer)
         for_each_revoked(peer, [&](const revoked_piece& p) { next.lent_before_.push_back(p); });
       const bool are_all = all.all_have_come(next.base_.get(), mine, timeout);

@@ -92,13 +92,14 @@ inline graph graph_of_hosts(const std::string& text, const link& inside, const l
   std::map<std::string, int> hosts;
   std::istringstream lines{text};
   for (std::string line; std::getline(lines, line);) {
-    std::istringstream words{line.substr(0, line.find('#'))};
-    std::string host, word, number = "1";
+    std::string host, word, number = "1", list = line.substr(0, line.find('#'));
+    std::replace(list.begin(), list.end(), '=', ' ');
+    std::istringstream words{list};
     if (!(words >> host)) continue;
     if (const auto colon = host.find(':'); colon != std::string::npos)
       number = host.substr(colon + 1), host.resize(colon);
     while (words >> word)
-      if (word.starts_with("slots=")) number = word.substr(6);
+      if (word == "slots") number.clear(), words >> number;
     if (number.empty() || number.size() > 5 || number.find_first_not_of("0123456789") != std::string::npos)
       throw std::invalid_argument("kolo: a list of hosts with \"" + line + "\"");
     const int node = hosts.try_emplace(host, int(hosts.size())).first->second;

@@ -9,16 +9,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
-/// Shared by communicators that are made from one another. Keeps the first failure, unless its finder reports it in a
-/// later call.
+/// Shared by the communicators of a rank. Keeps the first failure, unless its finder reports it in a later call.
 class unreported_failure {
  public:
+  /// Of the rank that this thread is.
+  static std::shared_ptr<unreported_failure>& of_this_rank() {
+    thread_local auto its = core::shared<unreported_failure>();
+    return its;
+  }
   void keep(const void* finder, const failure& f) {
     const std::lock_guard alone{lock_};
     if (!first_ && !is_of_lost(f)) first_ = f, finder_ = finder;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks that are late, leave or throw: three different errors, which name them; and nothing hangs afterwards.
 #include <kolo/observe/clock_offset.hpp>
+#include <kolo/observe/counted.hpp>
 #include <kolo/point_to_point.hpp>
 #include <kolo/scaled.hpp>
 
 #include <cstring>
+#include <future>
 #include <latch>
 #include <optional>
 #include <stdexcept>
@@ -257,17 +259,27 @@ TEST_CASE("run throws a failure that a request's destructor finds, unless a call
         }) == kolo::errc{});
 }
 
-TEST_CASE("run throws a failure that a request's destructor finds on a split communicator") {
+TEST_CASE("run throws a failure that a request's destructor finds on a split or a decorated communicator") {
   std::vector<int> x(100);
-  CHECK_THROWS_AS(kolo::threads::run(2,
-                                     [&](auto& comm) {
-                                       {
-                                         auto part = comm.split(0, 0);
-                                         if (comm.rank() == 0) auto dropped = kolo::start_allreduce(part, x, kolo::sum);
-                                       }
-                                       kolo::barrier(comm);
-                                     }),
-                  kolo::error);
+  const auto end = [&](auto make) {
+    return end_of([&] {
+      kolo::threads::run(2, [&](auto& comm) {
+        {
+          auto part = make(comm);
+          if (comm.rank() == 0) auto dropped = kolo::start_allreduce(part, x, kolo::sum);
+        }
+        kolo::barrier(comm);
+      });
+    });
+  };
+  using transport = kolo::threads::transport;
+  CHECK(end([](auto& comm) { return comm.split(0, 0); }) == "peer left 1");
+  CHECK(
+      end([](auto& comm) {
+        return std::async(std::launch::async, [&] { return comm.split(0, 0); }).get();  // in another thread of the rank
+      }) == "peer left 1");
+  CHECK(end([](auto& comm) { return kolo::communicator<kolo::counted<transport>>{comm.transport().split(0, 0)}; }) ==
+        "peer left 1");
 }
 
 TEST_CASE("an unreported failure is kept when another communicator at the same address fails") {

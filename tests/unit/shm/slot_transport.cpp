@@ -273,6 +273,22 @@ TEST_CASE("node_group::compare exchanges failures only if a rank reports one") {
   CHECK(said == all_say(4, "short, peer died 0"));
 }
 
+TEST_CASE("node_group: no rank waits for one on which something other than an error is thrown") {
+  const auto said = on_threads(3, [&](auto& comm) {
+    std::string end;
+    const auto throws_here = [&] {
+      if (comm.rank() == 1) throw std::bad_alloc{};
+    };
+    try {
+      const kolo::detail::shm::node_group here{comm.transport(), "node_communicator", throws_here};
+    } catch (const std::exception& e) {
+      end = e.what();
+    }
+    return end + (comm.transport().failed() ? ", failed" : "");
+  });
+  CHECK(said == all_say(3, "kolo: rank 1: std::bad_alloc"));
+}
+
 TEST_CASE("the failure that is reported first is final for all ranks") {
   kolo::detail::shm::region_shape shape;
   shape.ranks = 3;

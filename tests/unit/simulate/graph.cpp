@@ -237,7 +237,7 @@ TEST_CASE("a graph refuses sizes that are too large, and invalid times") {
 
 TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read as graphs") {
   using namespace kolo::simulate;
-  const graph hosts = graph_of_hosts("a slots=2 # the first\n\nb:3\na\n", inside, wire);
+  const graph hosts = graph_of_hosts("a slots = 2 max_slots=9 # the first\n\nb:3\na\n", inside, wire);
   CHECK((hosts.ranks() == 6 && hosts.vertices() == 9 && hosts.edges().size() == 24));
   const auto joined = [](const graph& g, int a, int b) {
     for (const auto& e : g.edges())
@@ -246,7 +246,8 @@ TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read 
   };
   CHECK((joined(hosts, 5, 7) == 1e-11 && joined(hosts, 4, 8) == 1e-11 && joined(hosts, 5, 6) == 1e-10));
   CHECK(graph_of_hosts("only:4", inside, wire).edges().size() == 8);
-  CHECK(holds(said([&] { (void)graph_of_hosts("a slots=two", inside, wire); }), "a list of hosts with"));
+  for (const char* wrong : {"a slots=two", "a slots="})
+    CHECK(holds(said([&] { (void)graph_of_hosts(wrong, inside, wire); }), "a list of hosts with"));
   CHECK(holds(said([&] { (void)graph_of_hosts("# none", inside, wire); }), "must not be empty"));
 
   const gpu_links by{};
