@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <limits>
 #include <span>
 #include <utility>
 #include <variant>
@@ -23,6 +24,7 @@ namespace detail::train {
 /// Elements of a parameter that this rank updates, and whose state it keeps.
 struct owned_slice {
   std::size_t parameter = 0, first = 0, count = 0, element_bytes = 1;
+  int digits = 0;                      ///< binary digits of an element: float 24, int32 31, without numeric_limits 0
   std::size_t bucket = 0, offset = 0;  ///< the bucket, and their offset in this rank's shard of it
   bool is_local = false;               ///< other ranks have their own parameter of this index
 };
@@ -164,7 +166,8 @@ class sharded_optimizer
   void add_shard(std::vector<bucket_shard>& all, std::size_t range, const std::vector<std::size_t>& which,
                  bool are_local) {
     this->local_.with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
-      static_assert(UpdateRule<Rule, typename std::remove_cvref_t<decltype(values)>::element_type>,
+      using T = typename std::remove_cvref_t<decltype(values)>::element_type;
+      static_assert(UpdateRule<Rule, T>,
                     "kolo: an update rule must have states and rule(value, gradient, state, step); those of "
                     "kolo::update take float and double");
       const std::size_t n = values.size();
@@ -172,16 +175,19 @@ class sharded_optimizer
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());
       all.push_back({views{std::in_place_index<index>, values, gradients, own, Rule::states}});
       for (int r = 0; r < p && !are_local; ++r) all.back().counts.push_back(block(n, p, r).count);
-      add_slices(all.size() - 1, which, own, are_local);
+      add_slices<T>(all.size() - 1, which, own, are_local);
     });
   }
+  template <class T>
   void add_slices(std::size_t in, const std::vector<std::size_t>& which, const extent& own, bool are_local) {
     std::size_t at = 0;
     for (const std::size_t i : which) {
       const auto& t = this->local_.tensor(i);
       const std::size_t end = at + t.elements, from = std::max(at, own.first),
                         to = std::min(end, own.first + own.count);
-      if (from < to) slices_.push_back({i, from - at, to - from, t.element_bytes, in, from - own.first, are_local});
+      if (from < to)
+        slices_.push_back(
+            {i, from - at, to - from, sizeof(T), std::numeric_limits<T>::digits, in, from - own.first, are_local});
       at = end;
     }
   }
