@@ -324,8 +324,9 @@ class sharded_parameters {
     if (g.whole) return;
     g.whole = buffers_.take();
     const auto mine = calls();
-    g.gather.emplace(
-        start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
+    const std::span<T> whole{g.whole.get(), g.part * size()};
+    detail::core::with_rollback([&] { g.gather.emplace(start_allgather(comm_, std::span<const T>{g.values}, whole)); },
+                                [&] { drop(g); });
   }
   /// Waits for the oldest reduce_scatters, except the last `left`.
   void finish_scatters_beyond(std::size_t left) {
