@@ -49,13 +49,13 @@ struct shard_of {
 ///
 /// Each bucket of gradients is reduce-scattered in place; each rank updates its own block, and allgathers the
 /// parameters. Buckets that `step` itself reduces are updated during the reduction, part by part, while they are in the
-/// cache; buckets that were reduced before (`ready`, `synchronize`), and means of `uneven::by_those_left`, are updated
-/// after it, with the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends
-/// and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule. Otherwise as
-/// `distributed_optimizer`, except that after `synchronize` only this rank's slices of the gradients have the mean.
-/// Gradients with rows are exchanged as there, and their values updated in slices like all others; local parameters are
-/// updated on this rank alone. An exception of the rule is thrown at the end of step(), when all ranks have this rank's
-/// slices; the rest of these was not updated.
+/// cache; buckets that were reduced before (`ready`, `synchronize`), means of `uneven::by_those_left`, and all if some
+/// gradient has rows, are updated after it, with the same bits. Any number of ranks and elements: block r of a bucket
+/// is kolo::block(n, p, r). Sends and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule.
+/// Otherwise as `distributed_optimizer`, except that after `synchronize` only this rank's slices of the gradients have
+/// the mean. Gradients with rows are exchanged as there, and their values updated in slices like all others; local
+/// parameters are updated on this rank alone. An exception of the rule is thrown at the end of step(), when all ranks
+/// have this rank's slices; the rest of these was not updated.
 ///
 /// The bits are those of `distributed_optimizer` with `replicated<Rule>` if the gradients have the same bits: with any
 /// algorithm if sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
@@ -228,8 +228,11 @@ class sharded_optimizer
   }
   /// A helper that has the communicator updates nothing: only this thread changes parameters.
   void begin_step() {
-    if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;
+    updates_in_passing_ = !this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left && !has_rows();
   }
+  /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
+  /// given up.
+  bool has_rows() const { return shared_ != this->plan_.buckets.size(); }
   void mark_reduced(bucket_shard& p, const extent& part) {
     auto& all = p.behind;
     if (updates_in_passing_) update_part(p, part);
@@ -237,8 +240,7 @@ class sharded_optimizer
     else all.push_back(part);
   }
   void update_early(std::size_t b) {
-    if (shared_ != this->plan_.buckets.size())
-      return;  // rows are exchanged first, so that all ranks do it in one order
+    if (has_rows()) return;
     update_shard(b);
     updated_ = b + 1;
   }
