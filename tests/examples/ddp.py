@@ -122,26 +122,30 @@ def sent(r, p):
 
 
 class Busy(dist.Store):
-    """Refuses the first message, once."""
+    """Refuses to set and to get the first message, once each."""
 
     def __init__(self, store):
         super().__init__()
-        self.store, self.is_busy = store, True
+        self.store, self.refused = store, set()
+
+    def refuse_once(self, call, key):
+        if "message" in key and call not in self.refused:
+            self.refused.add(call)
+            raise RuntimeError("the store is busy")
 
     def set(self, key, value):
-        if "message" in key and self.is_busy:
-            self.is_busy = False
-            raise RuntimeError("the store is busy")
+        self.refuse_once("set", key)
         self.store.set(key, value)
 
     def get(self, key):
+        self.refuse_once("get", key)
         return self.store.get(key)
 
     def add(self, key, n):
         return self.store.add(key, n)
 
     def check(self, keys):
-        return self.store.num_keys() and self.store.check(keys)
+        return all(self.store.compare_set(k, "absent", "absent") != b"absent" for k in keys)
 
     def wait(self, keys, timeout=None):
         self.store.wait(keys)
@@ -151,15 +155,16 @@ class Busy(dist.Store):
 
 
 def sent_again(r, p):
-    """A message that the store has refused is not sent, and the next one arrives."""
+    """A message that the store has refused is not sent, or not received, and the next call sends or receives it."""
     store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
-    its = Busy(store) if r == 0 else store  # the store's Python object must outlive the group
+    its = Busy(store)  # the store's Python object must outlive the group
     group = kolo_c10d.make(its, r, p, datetime.timedelta(seconds=10))
     t = full(7.0 if r == 0 else 0.0)
     if r == 0:
         refused("busy", lambda: group.send([t], 1, 0).wait())
         group.send([t], 1, 0).wait()
     elif r == 1:
+        refused("busy", lambda: group.recv([t], 0, 0).wait())
         group.recv([t], 0, 0).wait()
         same(t, full(7.0))
     dist.barrier()

@@ -271,6 +271,29 @@ TEST_CASE("a step whose rows cannot be exchanged is abandoned, and the next one 
   }
 }
 
+TEST_CASE("sharded_optimizer: a step whose rows cannot be exchanged updates nothing") {
+  for (const int p : {1, 2}) {
+    tally t;
+    kolo::threads::run(p, [&](auto& comm) {
+      std::vector<float> dense(4), its(4, 1), table(8), of_table(8);
+      kolo::row_list rows{.width = 2};
+      std::vector<any_parameter<float>> all{{dense, its, false, nullptr}, {table, of_table, false, &rows}};
+      kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 1}, all};
+      if (p == 1) rows.touched = {7};  // the table has 4 rows
+      else rows.width = comm.rank() == 0 ? 2 : 4;
+      t.expect(!said([&] { optimizer.step(); }).empty() && dense == std::vector<float>(4));
+      rows.width = 2, rows.touched = {0};
+      std::fill(its.begin(), its.end(), 1.0f);
+      for (const std::size_t i : {0u, 1u}) optimizer.ready(i);
+      optimizer.synchronize();
+      t.expect(dense == std::vector<float>(4));
+      t.expect(optimizer.step() && dense == std::vector<float>(4, -1));
+    });
+    INFO(p << " ranks");
+    CHECK(t.wrong == 0);
+  }
+}
+
 TEST_CASE("parameters marked ready in an abandoned step need not be ready in the next one") {
   tally t;
   kolo::threads::run(2, [&](auto& comm) {

@@ -577,6 +577,17 @@ TEST_CASE("join: without parameters, or with local ones only") {
       });
 }
 
+TEST_CASE("join: on a broken communicator each call throws, also after one that did not start its exchange") {
+  kolo::threads::run(1, [&](auto& comm) {
+    std::vector<float> value(4), gradient(4, 1);
+    const std::vector<parameter> parameters{{value, gradient}};
+    kolo::distributed_optimizer optimizer{comm, descent{1}, parameters, {.inputs = kolo::uneven::by_all}};
+    CHECK(optimizer.join() == 0);
+    comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
+    for (int call = 0; call < 2; ++call) CHECK(contains(said([&] { optimizer.join(); }), "too late"));
+  });
+}
+
 TEST_CASE("a rank with one batch fewer fails the others at once, whether it continues or leaves") {
   for (const bool goes_on : {true, false}) {
     std::string short_one, other;

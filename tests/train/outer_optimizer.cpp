@@ -373,6 +373,21 @@ TEST_CASE("outer_optimizer: if the rule throws on one rank, the others fail and 
   }
 }
 
+TEST_CASE("outer_optimizer: after an exchange that could not start, `finish` throws and does not merge") {
+  for (const int exchanged : {0, 1})
+    kolo::threads::run(1, [&](auto& comm) {
+      model mine{sizes};
+      kolo::outer_optimizer outer{comm, rule, mine.parameters(), {.every = 1}};
+      for (int step = 0; step < exchanged; ++step) outer.step();
+      for (auto& tensor : mine.values) std::fill(tensor.begin(), tensor.end(), 7.0f);
+      const auto wanted = mine.values;
+      comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
+      CHECK(contains(said([&] { outer.step(); }), "too late"));
+      CHECK(contains(said([&] { outer.finish(); }), "too late"));
+      CHECK((mine.values == wanted));
+    });
+}
+
 TEST_CASE("outer_optimizer: invalid options, and options or values that differ between ranks, are refused") {
   const auto why = [](int p, auto options_of, bool other_values = false) {
     std::vector<std::string> all(static_cast<std::size_t>(p));

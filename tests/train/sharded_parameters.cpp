@@ -575,6 +575,16 @@ TEST_CASE("sharded_parameters: invalid calls are refused") {
   });
 }
 
+TEST_CASE("sharded_parameters: a group whose gathering could not start is not shown by a later use") {
+  kolo::threads::run(1, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups(), {.ahead = 0}};
+    initialise(shards, m);
+    comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
+    for (int use = 0; use < 2; ++use) CHECK(contains(said_of([&] { const auto used = shards.use(0); }), "too late"));
+  });
+}
+
 TEST_CASE("sharded_parameters: a call that one rank refuses is an error on the other at once") {
   const auto check = [](const char* expected, auto wrong) {
     std::string first, second;

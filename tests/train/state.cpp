@@ -6,6 +6,8 @@
 #include <kolo/train/metrics.hpp>
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
+#include <kolo/view/bfloat16.hpp>
+#include <kolo/view/float16.hpp>
 
 #include "support/catch.hpp"
 #include "train/model.hpp"
@@ -55,6 +57,10 @@ struct folder {
 
 const std::vector<std::size_t> sizes{100, 0, 31, 57};
 const kolo::update::adamw rule{.rate = 0.1};
+struct rule_of_halves {
+  static constexpr std::size_t states = 0;
+  void operator()(auto, auto, const auto&, long) const {}
+};
 
 /// Makes steps first ... last - 1 on `ranks` ranks. The mean gradient does not depend on their number. Loads and saves if a file is named.
 std::vector<std::vector<float>> train(int ranks, int first, int last, const std::string& load = "",
@@ -395,6 +401,24 @@ TEST_CASE("a sharded checkpoint that is damaged, of another model or missing is 
   CHECK(contains(load(sizes, here.path + "/none"), "No such file"));
   fs::resize_file(here.file() + ".save1.1of2", 300);
   CHECK(contains(load(sizes, here.file()), "damaged"));
+}
+
+TEST_CASE("a sharded checkpoint of bfloat16 is refused for float16, whose elements have the same size") {
+  const folder here;
+  kolo::threads::run(1, [&](auto& comm) {
+    const auto of = [&]<class T>(T) {
+      struct tensors {
+        std::vector<T> value, gradient;
+      };
+      return kolo::sharded_optimizer{comm, rule_of_halves{},
+                                     std::vector{tensors{std::vector<T>(9), std::vector<T>(9)}}};
+    };
+    auto saved = of(kolo::bfloat16{}), again = of(kolo::bfloat16{});
+    auto other = of(kolo::float16{});
+    kolo::save_sharded_checkpoint(here.file(), saved);
+    CHECK(said([&] { kolo::load_sharded_checkpoint(here.file(), again); }) == "");
+    CHECK(contains(said([&] { kolo::load_sharded_checkpoint(here.file(), other); }), "of another model"));
+  });
 }
 
 TEST_CASE("a load that fails on one rank does not change the steps of any rank") {

@@ -165,7 +165,8 @@ constexpr memory_space space_of_argument() {
 /// and host views over shared memory. `first()` and `second()` return communicators, for functions that need one.
 ///
 /// Order    The two transports share one sequence of calls and of their numbers. A call starts on a rank only when all
-///          earlier calls of this rank on the other transport have ended there, nonblocking ones too.
+///          earlier calls of this rank on the other transport have ended there, nonblocking ones too. They end, or
+///          fail, by their own deadlines; its own counts from its start.
 ///          There is no deadlock if all ranks make their calls in the same order, as on any communicator, however the
 ///          two libraries block inside. Proof: take the lowest call that has not ended on all ranks. A rank that has
 ///          not made it yet waits only for lower calls, and these end; a rank that has made it does nothing else first.

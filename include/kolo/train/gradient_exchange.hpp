@@ -337,9 +337,9 @@ class gradient_exchange {
   void prepare_join() {
     if (options_.inputs == uneven::refused || joins_begun_) return;
     active_ = has_data_ ? 1 : 0;
-    joins_begun_ = true;
     if (join_) join_->restart();
     else join_.emplace(start_allreduce(comm_, counted_, sum));
+    joins_begun_ = true;  // not if it could not start
   }
   /// Returns the factor that turns a mean over all ranks into one over the ranks with data; 1 if that is not asked for.
   double left_to_multiply() {

@@ -205,7 +205,6 @@ class outer_optimizer {
 
   void start(std::size_t f) {
     if (rounds_[f].is_in_flight) arrive(f, options_.blend);  // if a state of other options was read, or in finish
-    rounds_[f] = {rounds_[f].count + 1, steps_, 1};
     const detail::train::calls_of mine{*comm_.engine(), number_, steps_ + (throws_ << 16)};
     each_part(f, [&](std::size_t i, auto& p) {
       p.subtract(comm_.size() > 1 ? 1.0 / detail::train::divisor_before(op_) : 1.0);
@@ -213,6 +212,7 @@ class outer_optimizer {
       if (requests_[i]) requests_[i]->restart();
       else requests_[i].emplace(start_allreduce(comm_, travels, op_, algorithm_));
     });
+    rounds_[f] = {rounds_[f].count + 1, steps_, 1};  // not if a part could not start
   }
   void arrive(std::size_t f, double blend) {
     each_part(f, [&](std::size_t i, auto&) { requests_[i] ? requests_[i]->wait() : void(); });

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <limits>
 #include <span>
 #include <utility>
 #include <variant>
@@ -23,6 +24,7 @@ namespace detail::train {
 /// Elements of a parameter that this rank updates, and whose state it keeps.
 struct owned_slice {
   std::size_t parameter = 0, first = 0, count = 0, element_bytes = 1;
+  int digits = 0;                      ///< binary digits of an element: float 24, int32 31, without numeric_limits 0
   std::size_t bucket = 0, offset = 0;  ///< the bucket, and their offset in this rank's shard of it
   bool is_local = false;               ///< other ranks have their own parameter of this index
 };
@@ -47,13 +49,13 @@ struct shard_of {
 ///
 /// Each bucket of gradients is reduce-scattered in place; each rank updates its own block, and allgathers the
 /// parameters. Buckets that `step` itself reduces are updated during the reduction, part by part, while they are in the
-/// cache; buckets that were reduced before (`ready`, `synchronize`), and means of `uneven::by_those_left`, are updated
-/// after it, with the same bits. Any number of ranks and elements: block r of a bucket is kolo::block(n, p, r). Sends
-/// and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule. Otherwise as
-/// `distributed_optimizer`, except that after `synchronize` only this rank's slices of the gradients have the mean.
-/// Gradients with rows are exchanged as there, and their values updated in slices like all others; local parameters are
-/// updated on this rank alone. An exception of the rule is thrown at the end of step(), when all ranks have this rank's
-/// slices; the rest of these was not updated.
+/// cache; buckets that were reduced before (`ready`, `synchronize`), means of `uneven::by_those_left`, and all if some
+/// gradient has rows, are updated after it, with the same bits. Any number of ranks and elements: block r of a bucket
+/// is kolo::block(n, p, r). Sends and receives as much as an allreduce; keeps 1/p of the state. `inner()` is the rule.
+/// Otherwise as `distributed_optimizer`, except that after `synchronize` only this rank's slices of the gradients have
+/// the mean. Gradients with rows are exchanged as there, and their values updated in slices like all others; local
+/// parameters are updated on this rank alone. An exception of the rule is thrown at the end of step(), when all ranks
+/// have this rank's slices; the rest of these was not updated.
 ///
 /// The bits are those of `distributed_optimizer` with `replicated<Rule>` if the gradients have the same bits: with any
 /// algorithm if sums are exact, and with those whose allreduce is their reduce_scatter and their allgather (ring,
@@ -164,7 +166,8 @@ class sharded_optimizer
   void add_shard(std::vector<bucket_shard>& all, std::size_t range, const std::vector<std::size_t>& which,
                  bool are_local) {
     this->local_.with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
-      static_assert(UpdateRule<Rule, typename std::remove_cvref_t<decltype(values)>::element_type>,
+      using T = typename std::remove_cvref_t<decltype(values)>::element_type;
+      static_assert(UpdateRule<Rule, T>,
                     "kolo: an update rule must have states and rule(value, gradient, state, step); those of "
                     "kolo::update take float and double");
       const std::size_t n = values.size();
@@ -172,16 +175,19 @@ class sharded_optimizer
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());
       all.push_back({views{std::in_place_index<index>, values, gradients, own, Rule::states}});
       for (int r = 0; r < p && !are_local; ++r) all.back().counts.push_back(block(n, p, r).count);
-      add_slices(all.size() - 1, which, own, are_local);
+      add_slices<T>(all.size() - 1, which, own, are_local);
     });
   }
+  template <class T>
   void add_slices(std::size_t in, const std::vector<std::size_t>& which, const extent& own, bool are_local) {
     std::size_t at = 0;
     for (const std::size_t i : which) {
       const auto& t = this->local_.tensor(i);
       const std::size_t end = at + t.elements, from = std::max(at, own.first),
                         to = std::min(end, own.first + own.count);
-      if (from < to) slices_.push_back({i, from - at, to - from, t.element_bytes, in, from - own.first, are_local});
+      if (from < to)
+        slices_.push_back(
+            {i, from - at, to - from, sizeof(T), std::numeric_limits<T>::digits, in, from - own.first, are_local});
       at = end;
     }
   }
@@ -222,8 +228,11 @@ class sharded_optimizer
   }
   /// A helper that has the communicator updates nothing: only this thread changes parameters.
   void begin_step() {
-    if (!this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left) updates_in_passing_ = true;
+    updates_in_passing_ = !this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left && !has_rows();
   }
+  /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
+  /// given up.
+  bool has_rows() const { return shared_ != this->plan_.buckets.size(); }
   void mark_reduced(bucket_shard& p, const extent& part) {
     auto& all = p.behind;
     if (updates_in_passing_) update_part(p, part);
@@ -231,8 +240,7 @@ class sharded_optimizer
     else all.push_back(part);
   }
   void update_early(std::size_t b) {
-    if (shared_ != this->plan_.buckets.size())
-      return;  // rows are exchanged first, so that all ranks do it in one order
+    if (has_rows()) return;
     update_shard(b);
     updated_ = b + 1;
   }

@@ -109,7 +109,8 @@ class shard_file {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
 };
 
-using slice_position = std::array<std::uint64_t, 5>;      ///< parameter, first element, elements, bytes of each, steps
+/// Parameter, first element, elements, bytes of each and (above 2^32; older files have none) its digits, steps.
+using slice_position = std::array<std::uint64_t, 5>;
 using step_counts = std::vector<std::pair<long*, long>>;  ///< counters of an optimizer, and what they are to become
 
 /// Reads the elements of `optimizer`'s slices from one rank's file, local ones only if `with_local`; returns how many.
@@ -120,11 +121,13 @@ std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local, step_
   file.read(std::as_writable_bytes(std::span{saved}));
   const std::size_t columns = 1 + file.head.states;
   std::size_t found = 0, at = sizeof(shard_head) + saved.size() * sizeof(slice_position);
-  for (const auto& [parameter, first, count, bytes, steps] : saved) {
+  for (const auto& [parameter, first, count, element, steps] : saved) {
+    const std::uint64_t bytes = std::uint32_t(element), digits = element >> 32;
     for (const owned_slice& own : optimizer.slices()) {
       const std::size_t from = std::max<std::size_t>(first, own.first),
                         to = std::min<std::size_t>(first + count, own.first + own.count);
-      if (own.parameter != parameter || own.element_bytes != bytes || from >= to || (own.is_local && !with_local))
+      if (own.parameter != parameter || own.element_bytes != bytes || from >= to || (own.is_local && !with_local) ||
+          (digits != 0 && digits != std::uint64_t(own.digits)))
         continue;
       for (std::size_t k = 0; k < columns; ++k) {
         file.go_to(at + (k * count + from - first) * bytes);
@@ -164,7 +167,8 @@ void write_shard(const std::string& path, auto& optimizer, shard_head head) {
   head.slices = optimizer.slices().size();
   std::vector<slice_position> positions;
   for (const owned_slice& s : optimizer.slices())
-    positions.push_back({s.parameter, s.first, s.count, s.element_bytes, std::uint64_t(optimizer.steps_of(s))});
+    positions.push_back({s.parameter, s.first, s.count, s.element_bytes | std::uint64_t(s.digits) << 32,
+                         std::uint64_t(optimizer.steps_of(s))});
   std::vector<std::span<const std::byte>> chunks{std::as_bytes(std::span{&head, 1}),
                                                  std::as_bytes(std::span{positions})};
   for (const owned_slice& s : optimizer.slices()) {
@@ -212,7 +216,8 @@ step_counts read_parts(const std::string& path, const shard_head& index, auto& o
     found += read_shard(optimizer, file, has_local, counts);
   }
   if (found != wanted)
-    throw error{errc::invalid_argument, "a checkpoint of another model: sizes of the parameters differ: " + path};
+    throw error{errc::invalid_argument,
+                "a checkpoint of another model: sizes or elements of the parameters differ: " + path};
   return counts;
 }
 
@@ -260,7 +265,7 @@ void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
 /// files meanwhile, the new ones are read. Errors, on every rank: `system` if a file cannot be read; `invalid_argument`
 /// if it is not a checkpoint, is of another model or rule, has parts of several saves, or has tensors that were not
 /// updated in every step and is read by a `sharded_optimizer`, which counts steps for all tensors together; values and
-/// states may then be partly set, numbers of steps are not. The sizes of elements are compared, their types are not.
+/// states may then be partly set, numbers of steps are not. Elements are compared by their bytes and binary digits.
 /// `invalid_argument`, on the others `peer_failed`, between the first `ready` of a step and its exchange, or while a
 /// group is in use.
 void load_sharded_checkpoint(const std::string& path, auto& optimizer) {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -232,7 +233,8 @@ class sharded_parameters {
     for (const auto* t : groups_[in].tensors) {
       const std::size_t first = std::max(at, from), end = std::min(at + t->size(), to);
       if (first < end)
-        slices_.push_back({tensor_steps_.size(), first - at, end - first, sizeof(T), in, first - from, false});
+        slices_.push_back({tensor_steps_.size(), first - at, end - first, sizeof(T), std::numeric_limits<T>::digits, in,
+                           first - from, false});
       at += t->size();
       tensor_steps_.push_back(0);
     }
@@ -322,8 +324,9 @@ class sharded_parameters {
     if (g.whole) return;
     g.whole = buffers_.take();
     const auto mine = calls();
-    g.gather.emplace(
-        start_allgather(comm_, std::span<const T>{g.values}, std::span<T>{g.whole.get(), g.part * size()}));
+    const std::span<T> whole{g.whole.get(), g.part * size()};
+    detail::core::with_rollback([&] { g.gather.emplace(start_allgather(comm_, std::span<const T>{g.values}, whole)); },
+                                [&] { drop(g); });
   }
   /// Waits for the oldest reduce_scatters, except the last `left`.
   void finish_scatters_beyond(std::size_t left) {

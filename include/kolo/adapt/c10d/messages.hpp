@@ -144,8 +144,8 @@ class messages : public std::enable_shared_from_this<messages> {
     auto& number = taken_[{from, one.tag}];
     const auto next = key(from, rank_, one.tag, number);
     if (!store_->check({next})) return false;
-    ++number;
     auto bytes = store_->get(next);
+    ++number;  // after a failed get, the message still waits under this number
     store_->deleteKey(next);
     one.come(from, std::move(bytes));
     return true;
