@@ -83,14 +83,11 @@ class direct_transport : public PeerMemory::base_transport {
   /// not the work on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
-    work_.expect_device();
-    const cudaStream_t of_call = work_.stream();  // a call that is under way continues there
-    begin(o);
-    flush();
-    work_.divert(of_call);
+    const event end = work_.end_on(o.stream);
+    base_transport::flush();
     detail::cuda::wait_for_stream(*this,
                                   {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
-                                  detail::cuda::its_end, [this] { return work_.has_passed(); });
+                                  detail::cuda::its_end, [&] { return end.has_passed(); });
   }
 
   // Calls.
