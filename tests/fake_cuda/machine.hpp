@@ -83,6 +83,7 @@ struct machine {
   std::uintptr_t names = 1;
   int open = 0;
   common_ground* common = nullptr;  ///< null: one process
+  ::pid_t process = ::getpid();
   std::map<std::byte*, window> windows;
   std::function<void()> before_opening;           ///< called before memory of another process is opened
   std::map<shared_point*, event_state> recorded;  ///< the last recording by this process

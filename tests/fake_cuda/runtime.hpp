@@ -182,6 +182,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (::getpid() != the.process) return failing(cudaErrorInitializationError);  // CUDA does not survive fork
   if (const auto& gone = the.events.at(e); gone.shared && !gone.is_imported) gone.shared->is_destroyed = true;
   the.events.erase(e);
   return cudaSuccess;

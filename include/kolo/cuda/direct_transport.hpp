@@ -10,6 +10,8 @@
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
+#include <unistd.h>
+
 namespace kolo::inline KOLO_ABI::cuda {
 
 /// Models MessageTransport, for device views, over ranks that all address each other's memory: on one device or
@@ -49,7 +51,7 @@ class direct_transport : public PeerMemory::base_transport {
   direct_transport(direct_transport&&) noexcept = default;
   direct_transport& operator=(direct_transport&&) = delete;
   ~direct_transport() {
-    if (queues_.empty()) return;  // moved from
+    if (queues_.empty() || process_ != ::getpid()) return;  // moved from, or the copy in a forked process
     revoke();
     leave();
     if (failed()) work_.abandon();
@@ -286,6 +288,7 @@ class direct_transport : public PeerMemory::base_transport {
   }
 
   direct_options options_{};
+  ::pid_t process_ = ::getpid();
   std::vector<queues> queues_;
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks
