@@ -109,7 +109,7 @@ class routed {
   }
   void flush() {
     far_.flush();
-    near_.submit();  // so that its point on the stream comes after Far's work as well
+    if (!first_) near_.submit();  // so that its point on the stream comes after Far's work as well
     near_.flush();
   }
   std::byte* token() { return far_.token(); }
