@@ -153,6 +153,18 @@ TEST_CASE("nccl: a restarted request becomes a graph") {
         }) == "");
 }
 
+TEST_CASE("nccl: while this thread captures a stream, other operations query events and allocate") {
+  const kolo::cuda::stream s, other;
+  const kolo::cuda::event passed;
+  const auto x = kolo::cuda::allocate(4);
+  kolo::cuda::fill(x.get(), 0, 4, other);
+  passed.record(other);
+  kolo::cuda::capture noted{s};
+  kolo::cuda::fill(x.get(), 1, 4, s);
+  while (!passed.has_passed()) kolo::cuda::allocate(1);
+  noted.end();
+}
+
 TEST_CASE("nccl: if one rank cannot capture, no rank launches a graph, and how() gives the reason") {
   for (const bool at_the_end : {false, true}) {
     std::vector<std::string> how(3);

@@ -81,6 +81,7 @@ TEST_CASE("one kernel: several devices") {
     planned_alltoall(host, comm, wrong, 101, kolo::bruck{});
     plans_views_of_every_kind(comm, wrong);
   });
+  CHECK(cuda_double::raised_elsewhere == 0);
   cuda_double::the.devices = 1;
 }
 TEST_CASE("one kernel: plans among calls, of native algorithms, a barrier, and a restarted request") {
@@ -201,6 +202,13 @@ TEST_CASE("one kernel: captured programs whose messages do not match, or that wa
     n->submit();
   }
   CHECK(words(receives_first, receives_too).find("wait for each other in a cycle") != std::string::npos);
+}
+TEST_CASE("one kernel: an action knows the alignment of its addresses, also above 16") {
+  kolo::detail::cuda::captured_program n;
+  alignas(64) std::byte x[128];
+  const kolo::source from{x, false};
+  n.combine({.element_bytes = 32, .wire_bytes = 32}, x + 80, &from, 1, 1, 0);
+  CHECK(n.actions[0].addresses % 32 == 16);
 }
 TEST_CASE("one kernel: an operation that depends on another is in a later phase") {
   kolo::detail::cuda::captured_program n;

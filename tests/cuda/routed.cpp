@@ -113,6 +113,21 @@ TEST_CASE("routed: two_level on device views gives the sum and the maximum") {
   }
 }
 
+TEST_CASE("routed: wait on another stream includes what the far transport has put on the stream of the call") {
+  complaints wrong;
+  run_on_nodes<two_wires>({0, 1}, [&](auto& comm) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    while (!request.test()) std::this_thread::yield();
+    comm.transport().wait();
+    const cuda_double::eyes open;
+    const auto expected = summed(2, 100);
+    wrong.expect(std::equal(expected.begin(), expected.end(), x.data()), "wait came back before the sum");
+  });
+  CHECK(wrong.text() == "");
+}
+
 TEST_CASE("routed: only messages between nodes use the far transport") {
   run_on_nodes<two_wires>(in_threes(6), [](auto& comm) {
     const kolo::cuda::stream s;

@@ -6,6 +6,9 @@
 #include "laws/message_laws.hpp"
 #include "support/catch.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace testing;
 using namespace std::chrono_literals;
 
@@ -194,6 +197,28 @@ TEST_CASE("device processes: destroying a failed communicator waits for no strea
     }
   });
   CHECK(end.said == std::vector<std::string>{"2 allocations of others are still open\n", ""});
+}
+TEST_CASE("device processes: a forked copy of a rank leaves what the rank has published") {
+  meeting_point both{2};
+  on_devices({2}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+    tensor<float> x{of_rank(0, 10), s}, y{std::vector<float>(10), s};
+    auto& t = comm.transport();
+    t.begin({.stream = s});
+    auto message = comm.rank() == 0 ? t.send(1, reinterpret_cast<std::byte*>(x.data()), 40, 7)
+                                    : t.receive(0, reinterpret_cast<std::byte*>(y.data()), 40, 7);
+    if (comm.rank() == 0) {
+      t.submit();
+      const ::pid_t copy = ::fork();
+      if (copy == 0) {
+        { const auto destroyed = std::move(t); }
+        ::_exit(0);
+      }
+      ::waitpid(copy, nullptr, 0);
+    }
+    both.arrive_and_wait();
+    for (kolo::backoff p; !t.done(message);) t.check(p, {.operation = "law", .peer = 1 - comm.rank(), .timeout = 30s});
+    if (comm.rank() == 1) expect_same(wrong, "the message", 1, y.values(), of_rank(0, 10));
+  });
 }
 TEST_CASE("device processes: a dead rank is named by all, and shrink continues without it") {
   for (const bool fused : {false, true}) {

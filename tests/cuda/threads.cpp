@@ -206,20 +206,23 @@ TEST_CASE("device threads: a failed CUDA call on one rank is an error on all ran
         });
       });
 }
-TEST_CASE("device threads: wait on another stream leaves a pending call on its own stream") {
+TEST_CASE("device threads: wait on another stream leaves a pending call on its own stream, also if it throws") {
   std::barrier both{2};
-  on_devices({2}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-    const kolo::cuda::stream other;
-    tensor<float> x{of_rank(comm.rank(), 100), s};
-    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
-    if (comm.rank() == 0) {
-      request.test();
-      kolo::cuda::wait(comm, {.stream = other});
-    }
-    both.arrive_and_wait();
-    request.wait();
-    expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
-  });
+  for (const bool throws : {false, true})
+    on_devices({2}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+      const kolo::cuda::stream other;
+      tensor<float> x{of_rank(comm.rank(), 100), s};
+      auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+      if (comm.rank() == 0) {
+        request.test();
+        if (throws) cuda_double::fails = {"cudaEventRecord"};
+        const auto said = words_of([&] { kolo::cuda::wait(comm, {.stream = other}); });
+        wrong.expect(said.empty() != throws, said);
+      }
+      both.arrive_and_wait();
+      request.wait();
+      expect_same(wrong, "sum", comm.rank(), x.values(), summed(2, 100));
+    });
 }
 TEST_CASE("device threads: a stuck stream is a timeout, and shrink continues without its rank") {
   cuda_double::the.takes_all_memory = false;

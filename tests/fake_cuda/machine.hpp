@@ -33,7 +33,7 @@ struct not_yet {};
 /// What a stream captures: each node enqueues itself on a stream when the graph is launched.
 struct graph_state {
   std::vector<std::function<void(cudaStream_t)>> nodes;
-  bool is_valid = true;
+  bool is_valid = true, is_relaxed = false;
 };
 struct stream_state {
   std::deque<std::function<void()>> work;
@@ -83,6 +83,7 @@ struct machine {
   std::uintptr_t names = 1;
   int open = 0;
   common_ground* common = nullptr;  ///< null: one process
+  ::pid_t process = ::getpid();
   std::map<std::byte*, window> windows;
   std::function<void()> before_opening;           ///< called before memory of another process is opened
   std::map<shared_point*, event_state> recorded;  ///< the last recording by this process
@@ -219,6 +220,9 @@ inline bool is_forbidden() {
   if (captured) captured->is_valid = false;
   return captured != nullptr;
 }
+
+/// As is_forbidden, of a call that a thread may make if its capture is relaxed.
+inline bool is_unsafe() { return captured && !captured->is_relaxed && is_forbidden(); }
 
 using guard = std::lock_guard<std::recursive_mutex>;
 

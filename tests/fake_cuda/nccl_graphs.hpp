@@ -4,7 +4,7 @@
 
 #include "fake_cuda/runtime.hpp"
 
-// Supports graphs that one stream captures in thread-local mode. Calls that a capturing thread must not make fail and invalidate the capture. Events and other
+// Supports graphs that one stream captures in thread-local or relaxed mode. Calls that a capturing thread must not make fail and invalidate the capture. Events and other
 // streams in a capture fail as well.
 namespace cuda_double {
 
@@ -31,9 +31,10 @@ extern "C" {
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode) {
   using namespace cuda_double;
   const guard held{the.lock};
-  if (!s || mode != cudaStreamCaptureModeThreadLocal || captured || std::exchange(cannot_capture, false))
+  if (!s || mode == cudaStreamCaptureModeGlobal || captured || std::exchange(cannot_capture, false))
     return failing(cudaErrorStreamCaptureUnsupported);
   captured = the.streams.at(s)->capture = std::make_shared<graph_state>();
+  captured->is_relaxed = mode == cudaStreamCaptureModeRelaxed;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {

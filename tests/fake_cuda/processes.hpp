@@ -18,6 +18,7 @@ class life {
  public:
   explicit life(common_ground& ground) {
     the.common = &ground;
+    the.process = ::getpid();
     runner_ = std::thread{[this, &ground] {
       while (!ends_) {
         const auto heard = ground.epoch();

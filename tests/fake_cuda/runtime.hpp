@@ -54,7 +54,7 @@ const char* cudaGetErrorString(cudaError_t e) {
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   using namespace cuda_double;
   const guard held{the.lock};
-  if (is_forbidden()) return failing(cudaErrorStreamCaptureUnsupported);
+  if (is_unsafe()) return failing(cudaErrorStreamCaptureUnsupported);
   const std::size_t room = (bytes + the.granule() - 1) / the.granule() * the.granule();
   if (the.used + room > machine::arena_bytes) return failing(cudaErrorMemoryAllocation);
   auto* const at = the.arena + the.used;
@@ -71,7 +71,7 @@ cudaError_t cudaFree(void* p) {
   if (!p) return cudaSuccess;
   while (the.common && !run_everything()) std::this_thread::yield();  // needs other processes to go on
   const guard held{the.lock};
-  if (is_forbidden()) return failing(cudaErrorStreamCaptureUnsupported);
+  if (is_unsafe()) return failing(cudaErrorStreamCaptureUnsupported);
   ++the.frees;
   the.run_all();
   {
@@ -182,6 +182,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (::getpid() != the.process) return failing(cudaErrorInitializationError);  // CUDA does not survive fork
   if (const auto& gone = the.events.at(e); gone.shared && !gone.is_imported) gone.shared->is_destroyed = true;
   the.events.erase(e);
   return cudaSuccess;
@@ -204,6 +205,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
 cudaError_t cudaEventQuery(cudaEvent_t e) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (is_unsafe()) return failing(cudaErrorStreamCaptureUnsupported);
   const event_state& point = the.events.at(e);
   if (!point.stream || point.stream->done >= point.after) return cudaSuccess;
   if (!point.stream->work.empty() && !point.stream->is_stuck) the.reaches(*point.stream, point.stream->done + 1);

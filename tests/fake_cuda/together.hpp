@@ -14,6 +14,8 @@ namespace cuda_double {
 
 inline int blocks_at_once = 16;  ///< per device
 inline std::size_t launched_together = 0;
+/// Flags in another device's memory: over a bus, adding to them is not atomic.
+inline std::size_t raised_elsewhere = 0;
 
 /// The progress of a block.
 struct walker {
@@ -31,7 +33,8 @@ struct flags_on_host {
 template <class Program>
 class together {
  public:
-  together(const Program& all, bool others_first) : all_{all}, others_first_{others_first} {
+  together(const Program& all, bool others_first, int device)
+      : all_{all}, others_first_{others_first}, device_{device} {
     ++the.spinning;
     for (int place = all.p.ranks; place-- > 0;)
       for (int block = all.p.blocks; block-- > 0;) walkers_.push_back({place, block});
@@ -60,6 +63,7 @@ class together {
         f(static_cast<std::size_t>(index) * threads + t, static_cast<std::size_t>(kernel->all_.p.blocks) * threads);
     }
     void raise(std::uint64_t* flag) const {
+      raised_elsewhere += the.find(flag)->device != kernel->device_;
       std::atomic_ref{*flag}.fetch_add(1);
       if (kernel->others_first_) kernel->all_go_on();
     }
@@ -90,6 +94,7 @@ class together {
 
   Program all_;
   bool others_first_;
+  int device_;
   std::vector<walker> walkers_;
 };
 
@@ -106,10 +111,10 @@ void launch_together(cudaStream_t stream, int blocks, const Program& all) {
   if (blocks > cuda_double::blocks_at_once) throw std::runtime_error{"more blocks than can run at once"};
   ++cuda_double::the.launches;
   const bool others_first = cuda_double::launched_together++ % 2 == 0;
-  cuda_double::the.put(stream,
-                       [all, others_first, kernel = std::shared_ptr<cuda_double::together<Program>>{}]() mutable {
-                         if (!kernel) kernel = std::make_shared<cuda_double::together<Program>>(all, others_first);
-                         if (!kernel->go_on()) throw cuda_double::not_yet{};
-                       });
+  cuda_double::the.put(stream, [all, others_first, device = cuda_double::device_of_thread,
+                                kernel = std::shared_ptr<cuda_double::together<Program>>{}]() mutable {
+    if (!kernel) kernel = std::make_shared<cuda_double::together<Program>>(all, others_first, device);
+    if (!kernel->go_on()) throw cuda_double::not_yet{};
+  });
 }
 }  // namespace kolo::inline KOLO_ABI::detail::cuda

@@ -3,6 +3,8 @@
 // built with others: devices
 #include "cuda/shm_ranks.hpp"
 
+#include <sys/resource.h>
+
 using namespace testing;
 
 namespace {
@@ -42,6 +44,9 @@ void other_memory(complaints& wrong, auto& comm, cudaStream_t s) {
 }  // namespace
 
 int main() {
+  const ::rlimit of_each{2,
+                         2};  // seconds of a processor for each process: one whose stream never comes to its end polls
+  ::setrlimit(RLIMIT_CPU, &of_each);
   meeting_point all{3};
   on_devices(3, [&](auto& comm, complaints& wrong, cudaStream_t s) {
     for (const bool fused : {false, true}) overwrites_at_once(comm, wrong, s, all, fused);

@@ -130,10 +130,11 @@ void signs_of_life() {
 
 /// Rank 0 waits for rank 1, which waits for rank 2, which does not call.
 void the_end_of_a_chain_is_named() {
-  std::atomic<int> late{-1};
+  constexpr int still_waited_for = -2;  // -1: nobody is named
+  std::atomic<int> late{still_waited_for};
   threads::run(3, [&](auto& comm) {
     barrier(comm);
-    while (comm.rank() == 2 && late < 0) std::this_thread::yield();
+    while (comm.rank() == 2 && late == still_waited_for) std::this_thread::yield();
     try {
       if (comm.rank() == 1) comm.transport().recorder(1)->begin(2, {kind::allreduce, 1, 12});
       const wait_context s{.operation = "allreduce",

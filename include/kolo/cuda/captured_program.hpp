@@ -80,20 +80,21 @@ class captured_program {
     }
     const auto first = std::uint32_t(sources.size());
     sources.insert(sources.end(), from, from + n);
-    add({action::kind::combine, n, finish_size, first, misalignment(all), k.element_bytes, to, nullptr, nullptr, count},
+    add({action::kind::combine, n, finish_size, first, std::uint32_t(all), k.element_bytes, to, nullptr, nullptr,
+         count},
         read, {{to, count * k.element_bytes}});
   }
   void narrow(const kernel& k, std::byte* wire, const std::byte* from, std::byte* rounded, std::size_t count) {
     compute = &k;
     const auto all = address(wire) | address(from) | address(rounded);
-    add({action::kind::narrow, 0, 0, 0, misalignment(all), k.element_bytes, wire, from, rounded, count},
+    add({action::kind::narrow, 0, 0, 0, std::uint32_t(all), k.element_bytes, wire, from, rounded, count},
         {{from, count * k.element_bytes}},
         {{wire, wire ? count * k.wire_bytes : 0}, {rounded, rounded ? count * k.element_bytes : 0}});
   }
   void widen(const kernel& k, std::byte* to, const std::byte* wire, std::size_t count) {
     compute = &k;
     const auto all = address(to) | address(wire);
-    add({action::kind::widen, 0, 0, 0, misalignment(all), k.element_bytes, to, wire, nullptr, count},
+    add({action::kind::widen, 0, 0, 0, std::uint32_t(all), k.element_bytes, to, wire, nullptr, count},
         {{wire, count * k.wire_bytes}}, {{to, count * k.element_bytes}});
   }
 
@@ -131,7 +132,6 @@ class captured_program {
     return {action::kind::copy, 0, 0, 0, 0, 1, to, from, nullptr, bytes};
   }
   static std::uintptr_t address(const std::byte* p) { return reinterpret_cast<std::uintptr_t>(p); }
-  static std::uint32_t misalignment(std::uintptr_t all) { return std::uint32_t(all % 16); }
 
   /// Adds to the last phase, or to a new one where the action must come after actions of the last.
   void add(const action& a, const std::vector<bytes_of>& read, const std::vector<bytes_of>& written) {

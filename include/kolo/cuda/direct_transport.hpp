@@ -10,6 +10,8 @@
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
 
+#include <unistd.h>
+
 namespace kolo::inline KOLO_ABI::cuda {
 
 /// Models MessageTransport, for device views, over ranks that all address each other's memory: on one device or
@@ -49,7 +51,7 @@ class direct_transport : public PeerMemory::base_transport {
   direct_transport(direct_transport&&) noexcept = default;
   direct_transport& operator=(direct_transport&&) = delete;
   ~direct_transport() {
-    if (queues_.empty()) return;  // moved from
+    if (queues_.empty() || process_ != ::getpid()) return;  // moved from, or the copy in a forked process
     revoke();
     leave();
     if (failed()) work_.abandon();
@@ -83,14 +85,11 @@ class direct_transport : public PeerMemory::base_transport {
   /// not the work on the stream.
   void wait() { wait(options{}); }
   void wait(const options& o) {
-    work_.expect_device();
-    const cudaStream_t of_call = work_.stream();  // a call that is under way continues there
-    begin(o);
-    flush();
-    work_.divert(of_call);
+    const event end = work_.end_on(o.stream);
+    base_transport::flush();
     detail::cuda::wait_for_stream(*this,
                                   {.operation = "wait", .timeout = o.timeout.count() > 0 ? o.timeout : timeout()},
-                                  detail::cuda::its_end, [this] { return work_.has_passed(); });
+                                  detail::cuda::its_end, [&] { return end.has_passed(); });
   }
 
   // Calls.
@@ -289,6 +288,7 @@ class direct_transport : public PeerMemory::base_transport {
   }
 
   direct_options options_{};
+  ::pid_t process_ = ::getpid();
   std::vector<queues> queues_;
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks

@@ -20,13 +20,13 @@ class graph {
   detail::cuda::owned<cudaGraphExec_t, cudaGraphExecDestroy> executable_;
 };
 
-/// While one lives, what is put on its stream does not happen, but is noted. In thread-local mode: this thread must not
-/// allocate, free or wait meanwhile; others may. The stream is one that was created: the default one cannot be
-/// captured.
+/// While one lives, what is put on its stream does not happen, but is noted. In relaxed mode: operations of other
+/// communicators progress meanwhile, on this thread as on others, and query events or allocate. The stream is one that
+/// was created: the default one cannot be captured.
 class capture {
  public:
   explicit capture(cudaStream_t s) {
-    check(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    check(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
     stream_ = s;
   }
   capture(const capture&) = delete;

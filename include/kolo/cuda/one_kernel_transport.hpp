@@ -63,6 +63,7 @@ class one_kernel : public Base {
     /// Held by the lowest rank on a device.
     struct joined {
       detail::cuda::program_lists lists;
+      std::vector<std::uint64_t*> flags;
       const detail::cuda::program_functions* functions;
       const void* op;
       int most_blocks = 0;  ///< for each rank here
@@ -72,7 +73,7 @@ class one_kernel : public Base {
     };
     const one_kernel& transport_;
     detail::cuda::captured_program captured_{};
-    device_memory flags_{};  ///< of rank 0: two sets, of all ranks
+    device_memory flags_{};  ///< of this rank, for two runs
     std::unique_ptr<joined> program_{};
     collective_args meeting_{};  ///< publishes this object to the other ranks
     bool is_captured_ = false;
@@ -131,7 +132,7 @@ class one_kernel : public Base {
       put();
     }
     r.device_ = this->device();
-    if (this->rank() == 0) r.flags_ = allocate(2 * bytes_of_flags());
+    r.flags_ = allocate(bytes_of_flags);
     if (!stop_) stop_ = allocate_pinned(sizeof(std::uint32_t));
     *reinterpret_cast<std::uint32_t*>(stop_.get()) = 0;
     r.is_captured_ = true;
@@ -142,7 +143,6 @@ class one_kernel : public Base {
     captured_messages& r = *now_;
     r.meeting_ = {};
     r.meeting_.in = {.base = reinterpret_cast<std::byte*>(&r)};
-    r.meeting_.out = {.base = r.flags_ ? r.flags_.get() + r.runs_ % 2 * bytes_of_flags() : nullptr};
     r.meeting_.compute.op = this;
     r.meeting_.count = 1;
     r.meeting_.fingerprint = std::uint32_t((r.joined_as_ + 1) * 0x9e3779b1u);
@@ -177,7 +177,7 @@ class one_kernel : public Base {
     const ranks all = all_of(published, size);
     const auto& self = *static_cast<const one_kernel*>(args.compute.op);
     captured_messages& mine = *reinterpret_cast<captured_messages*>(args.in.base);
-    if (rank == 0) fill(mine.flags_.get(), 0, 2 * self.bytes_of_flags(), stream);
+    fill(mine.flags_.get(), 0, bytes_of_flags, stream);
     const bool is_lowest = std::none_of(all.begin(), all.begin() + rank,
                                         [&](const captured_messages* r) { return r->device_ == mine.device_; });
     if (is_lowest) mine.program_ = self.joined(all, mine.device_, stream);
@@ -186,11 +186,12 @@ class one_kernel : public Base {
     static constexpr detail::cuda::only_moves nothing{};
     std::vector<const detail::cuda::captured_program*> written;
     const kernel* compute = nullptr;
+    auto p = std::make_unique<typename captured_messages::joined>();
     for (const captured_messages* r : all) {
       written.push_back(&r->captured_);
+      p->flags.push_back(reinterpret_cast<std::uint64_t*>(r->flags_.get()));
       if (r->captured_.compute) compute = r->captured_.compute;
     }
-    auto p = std::make_unique<typename captured_messages::joined>();
     p->lists = detail::cuda::linked_program::join(written);
     std::erase_if(p->lists.parts,
                   [&](const detail::cuda::rank_part& part) { return all[std::size_t(part.rank)]->device_ != device; });
@@ -212,6 +213,7 @@ class one_kernel : public Base {
     const auto each = [&](auto f) {
       f(p.lists.parts, p.kernel.parts), f(p.lists.phases, p.kernel.phases), f(p.lists.milestones, p.kernel.milestones);
       f(p.lists.actions, p.kernel.actions), f(p.lists.sources, p.kernel.sources);
+      f(p.flags, p.kernel.flags);
     };
     const auto up = [](const auto& list) { return (list.size() * sizeof(list[0]) + 15) / 16 * 16; };
     each([&](const auto& list, auto&) { bytes += up(list); });
@@ -227,24 +229,19 @@ class one_kernel : public Base {
   }
 
   static void run(cudaStream_t stream, const collective_args& args, const std::byte* const* published,
-                  std::byte* const* out, int, int size) {
-    const auto& self = *static_cast<const one_kernel*>(args.compute.op);
-    const auto& mine = reinterpret_cast<captured_messages*>(args.in.base)->program_;
-    if (!mine || mine->lists.phases.empty()) return;
-    auto& p = *mine;
+                  std::byte* const*, int, int size) {
+    const auto& mine = *reinterpret_cast<captured_messages*>(args.in.base);
+    if (!mine.program_ || mine.program_->lists.phases.empty()) return;
+    auto& p = *mine.program_;
     const ranks all = all_of(published, size);
     p.kernel.blocks = p.lists.useful_blocks();
     for (const captured_messages* r : all)
       if (r->program_) p.kernel.blocks = std::min(p.kernel.blocks, r->program_->most_blocks);
-    auto* const first = all[0]->flags_.get();
-    p.kernel.flags = reinterpret_cast<std::uint64_t*>(out[0]);
-    p.kernel.other_flags = reinterpret_cast<std::uint64_t*>(out[0] == first ? first + self.bytes_of_flags() : first);
+    p.kernel.turn = int(mine.runs_ % 2);
     p.functions->launch(stream, p.kernel, p.op);
   }
 
-  std::size_t bytes_of_flags() const {
-    return std::size_t(this->size()) * detail::cuda::program::flag_stride * sizeof(std::uint64_t);
-  }
+  static constexpr std::size_t bytes_of_flags = 2 * detail::cuda::program::flag_stride * sizeof(std::uint64_t);
 
   void stop_waiting() noexcept {
     if (stop_) std::atomic_ref{*reinterpret_cast<std::uint32_t*>(stop_.get())}.store(1);

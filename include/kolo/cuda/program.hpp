@@ -16,7 +16,7 @@ struct action {
   kind what;
   int sources, finish_size;  ///< of `combine`
   std::uint32_t first_source;
-  std::uint32_t misalignment;  ///< of all addresses, modulo 16
+  std::uint32_t addresses;  ///< the low bits of all, or-ed: what they are aligned to
   std::size_t element_bytes;
   std::byte* to;          ///< of `narrow`: the wire elements, or null
   const std::byte* from;  ///< not of `combine`
@@ -43,17 +43,19 @@ struct rank_part {
 };
 
 /// The whole program; its lists lie on the device. Each rank here has `blocks` blocks of threads. A block that has done
-/// its part of a phase adds one to its rank's flag, so k phases are done when the flag is k times `blocks`. Flags are
-/// zero when the kernel begins; it zeroes the other set of flags for the next run.
+/// its part of a phase adds one to its rank's flag, so k phases are done when the flag is k times `blocks`. A rank has
+/// two flags, used in turns, in memory of its own device: other devices only read them, as over a bus an addition need
+/// not be atomic. The flag of this run is zero when the kernel begins, which zeroes that of the next run.
 struct program {
   const rank_part* parts;
   const phase* phases;
   const milestone* milestones;
   const action* actions;
   const source* sources;
-  std::uint64_t *flags, *other_flags;  ///< of all ranks, on any device
-  const std::uint32_t* stop;           ///< not zero: blocks stop waiting; null where all ranks are here
-  int ranks, blocks;                   ///< here; of each
+  std::uint64_t* const* flags;  ///< of each rank, by number
+  const std::uint32_t* stop;    ///< not zero: blocks stop waiting; null where all ranks are here
+  int ranks, blocks;            ///< here; of each
+  int turn;                     ///< 0 or 1: which flags this run uses
 
   static constexpr std::size_t flag_stride = 16;  ///< flags, so that each has a cache line of its own
 };
@@ -87,18 +89,18 @@ struct program_of {
     block.each([&](std::size_t thread, std::size_t threads) {
       for (std::uint32_t i = 0; i < now.actions; ++i) act(p.actions[now.first_action + i], thread, threads);
     });
-    block.raise(flag_in(p.flags, r.rank));
+    block.raise(flag_of(r.rank, p.turn));
   }
   /// Once for each rank.
-  KOLO_HOST_DEVICE void prepare_next(const rank_part& r) const { *flag_in(p.other_flags, r.rank) = 0; }
+  KOLO_HOST_DEVICE void prepare_next(const rank_part& r) const { *flag_of(r.rank, 1 - p.turn) = 0; }
 
  private:
-  KOLO_HOST_DEVICE static std::uint64_t* flag_in(std::uint64_t* flags, int rank) {
-    return flags + std::size_t(rank) * program::flag_stride;
+  KOLO_HOST_DEVICE std::uint64_t* flag_of(int rank, int turn) const {
+    return p.flags[rank] + std::size_t(turn) * program::flag_stride;
   }
   template <class Flags>
   KOLO_HOST_DEVICE bool has_done(int rank, std::uint32_t phases) const {
-    return Flags::value(flag_in(p.flags, rank)) >= std::uint64_t{phases} * unsigned(p.blocks);
+    return Flags::value(flag_of(rank, p.turn)) >= std::uint64_t{phases} * unsigned(p.blocks);
   }
 
   KOLO_HOST_DEVICE void act(const action& a, std::size_t thread, std::size_t threads) const {
@@ -106,8 +108,8 @@ struct program_of {
     if constexpr (!std::is_same_v<Op, only_moves>) {
       using W = reduce::wire_element_t<Op, T>;
       constexpr std::size_t N = elements_per_load<T, W>;
-      if (N > 1 && a.misalignment == 0) act_on<N>(a, false, thread, threads);
-      else act_on<1>(a, a.misalignment % alignof(T) != 0 || a.misalignment % alignof(W) != 0, thread, threads);
+      if (N > 1 && a.addresses % 16 == 0) act_on<N>(a, false, thread, threads);
+      else act_on<1>(a, a.addresses % alignof(T) != 0 || a.addresses % alignof(W) != 0, thread, threads);
     }
   }
   template <std::size_t N>

@@ -109,6 +109,7 @@ class routed {
   }
   void flush() {
     far_.flush();
+    if (!first_) near_.submit();  // so that its point on the stream comes after Far's work as well
     near_.flush();
   }
   std::byte* token() { return far_.token(); }

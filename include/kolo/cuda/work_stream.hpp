@@ -24,7 +24,6 @@ class work_stream {
     return kolo::cuda::stream_executor<Batch>{*copy_batch_};
   }
   int device() const { return device_; }  ///< -1 before the first call
-  cudaStream_t stream() const { return copy_batch_->stream; }
   bool is_moved_from() const { return !copy_batch_; }
 
   /// Why these views are refused; empty: they are not. Of a view with many runs only the first and the last are
@@ -39,9 +38,16 @@ class work_stream {
     return "";
   }
 
-  /// For a call without views: events made on another device would fit no stream of later calls.
-  void expect_device() {
+  /// For the host to wait: a point on `stream`, after all work so far. A call that is under way continues on its own
+  /// stream. Throws where another device is current: the events made there would fit no stream of later calls.
+  kolo::cuda::event end_on(cudaStream_t stream) {
     if (const auto why = refusal_of_device(); !why.empty()) throw error{errc::invalid_argument, why};
+    const core::scoped_value of_call{copy_batch_->stream, copy_batch_->stream};
+    go_on(stream);
+    flush();
+    kolo::cuda::event end;
+    end.record(stream);
+    return end;
   }
 
   /// From now on work goes to `stream`. Throws if it is another device's (from CUDA 12.8 on). A stream with the same

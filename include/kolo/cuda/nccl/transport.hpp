@@ -90,12 +90,10 @@ class basic_transport : public detail::cuda::nccl_comm {
   /// deadline, ends the wait and NCCL's work.
   void wait() { wait(options{}); }
   void wait(const options& o) {
-    work_.expect_device();
-    const cudaStream_t of_call = work_.stream();  // one that is under way goes on there
-    begin(o);
-    work_.flush();
-    work_.divert(of_call);
-    wait_for_stream();
+    const detail::core::scoped_value of_call{timeout_, deadline(o)};
+    check_failures();
+    const cuda::event end = work_.end_on(o.stream);
+    wait_for(end);
   }
 
   // Calls.
@@ -104,10 +102,8 @@ class basic_transport : public detail::cuda::nccl_comm {
   std::string refusal(const kolo::collective_args& args) { return work_.refusal(args); }
 
   void begin(const options& o) {
-    timeout_ = o.timeout.count() > 0 ? o.timeout : options_.timeout;
-    with_failure_check([&] {
-      if (const failure* f = failed()) throw error{*f};
-    });
+    timeout_ = deadline(o);
+    check_failures();
     work_.go_on(o.stream);
   }
   void flush() { work_.flush(); }
@@ -182,9 +178,21 @@ class basic_transport : public detail::cuda::nccl_comm {
     return {};
   }
 
+  std::chrono::nanoseconds deadline(const options& o) const {
+    return o.timeout.count() > 0 ? o.timeout : options_.timeout;
+  }
+  void check_failures() {
+    with_failure_check([&] {
+      if (const failure* f = failed()) throw error{*f};
+    });
+  }
+
   void wait_for_stream() {
     work_.flush();
-    for (backoff p; !work_.has_passed();) poll(p, "the stream");
+    wait_for(work_);
+  }
+  void wait_for(const auto& end) {
+    for (backoff p; !end.has_passed();) poll(p, "the stream");
   }
 
   /// Leaves the graph in `r`, or the reason why there is none; whether there is one is the same on all ranks.
