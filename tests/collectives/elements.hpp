@@ -30,7 +30,8 @@ constexpr int int_of(int rank, std::size_t i) { return 1000 * rank + static_cast
 
 template <class T, class F>
 std::vector<T> filled(std::size_t n, F at) {
-  std::vector<T> x(n);
+  if (n == 0) return {};
+  std::vector<T> x(n, static_cast<T>(at(0)));
   T* const first = x.data();  // far fewer calls per element than push_back, which count without optimisation
   for (std::size_t i = 0; i < n; ++i) first[i] = at(i);
   return x;
