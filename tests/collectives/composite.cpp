@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Collectives over a composite of two transports: which transport a call uses, the order of calls, and failures.
+#include <future>
 #include <latch>
+#include <memory>
+#include <vector>
 
 #include "collectives/every_movement.hpp"
 #include "collectives/every_reduction.hpp"
@@ -63,6 +66,24 @@ TEST_CASE("composite: construction times out if a rank does not take part") {
                      },
                      {.timeout = 100ms});
   CHECK(said == "composite");
+}
+
+TEST_CASE("composite: run throws what a request's destructor finds, whichever thread of the rank has made it") {
+  const auto end = [](auto make) {
+    return end_of([&] {
+      kolo::threads::run(2, [&](auto& host) {
+        std::vector<int> x(100);
+        {
+          auto both = std::async(std::launch::async, [&] { return make(host); }).get();
+          if (host.rank() == 0) auto dropped = kolo::start_allreduce(*both, x, kolo::sum);
+        }
+        kolo::barrier(host);
+      });
+    });
+  };
+  using over_first = kolo::composite<made_of_host, kolo::threads::transport, kolo::by_kind<kolo::kind::allreduce>>;
+  CHECK(end([](auto& host) { return std::make_unique<over_first>(host); }) == "peer left 1");
+  CHECK(end([](auto& host) { return std::make_unique<kolo::communicator<made_of_host>>(host); }) == "peer left 1");
 }
 
 TEST_CASE("composite: all collectives have right results") {

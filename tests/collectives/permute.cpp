@@ -173,6 +173,32 @@ TEST_CASE("permute: equal maps of different types are the same call, checked or 
   }
 }
 
+namespace {
+/// Two ranks exchange their vectors, and then what they have got; or the same vectors again.
+template <bool Back>
+struct exchanged_twice {
+  static constexpr auto collective = kolo::kind::permutation;
+  static constexpr int blocks(int) { return 1; }
+  static constexpr int rounds(int) { return 2; }
+  static constexpr bool supports(int p) { return p == 2; }
+  static constexpr int source(int r, int) { return Back ? r : 1 - r; }
+  static constexpr kolo::step at(int r, int, int k) {
+    return kolo::transfer{.to = 1 - r, .send = {Back && k == 1 ? 1 : 0, 1}, .from = 1 - r, .receive = {1, 1}};
+  }
+};
+}  // namespace
+
+TEST_CASE("permute: schedules that differ after their first round are different calls") {
+  const auto words = words_of([] {
+    kolo::threads::run(2, [](kolo::threads::communicator& comm) {
+      std::vector<int> x(4), y(4);
+      if (comm.rank() == 0) kolo::permute(comm, x, y, exchanged_twice<true>{});
+      else kolo::permute(comm, x, y, exchanged_twice<false>{});
+    });
+  });
+  CHECK(words.find("algorithm") != std::string::npos);
+}
+
 TEST_CASE("shift: a rank that does not call it is named") {
   std::atomic<bool> over{false};
   std::string end;

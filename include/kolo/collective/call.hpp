@@ -233,12 +233,16 @@ struct scaled_call;
 template <class T>
 std::span<const select::candidate> candidates_that_reduce_once(const select::selection_query& q);
 
+/// Whether S is known by the destinations that ranks compare, so that its type may differ: collective/permute.hpp.
+template <class S>
+inline constexpr bool is_known_by_its_map = false;
+
 /// The properties that follow from the types of a call of K by Op and schedule S over a transport.
 template <kind K, class T, class Op, class S, class TransportType>
 constexpr execute::call_traits traits_of_call() {
   check_one_tree<K, T, Op, S>();
   execute::call_traits t{.how = {.collective = K}, .types = execute::type_hash<T>() ^ 3 * execute::type_hash<Op>()};
-  if (K != kind::permutation) t.types ^= 5 * execute::type_hash<S>();  // ranks compare its destinations instead
+  if (!is_known_by_its_map<S>) t.types ^= 5 * execute::type_hash<S>();
   if constexpr (schedule::Automatic<S>) {
     constexpr bool is_strict = std::same_as<S, schedule::automatic_in_fixed_order>;
     constexpr bool may = select::may_be_native<K, T, Op, S::allowed, TransportType, is_strict>();

@@ -12,6 +12,9 @@ namespace kolo::inline KOLO_ABI {
 
 namespace detail::collective {
 
+template <class Map>
+inline constexpr bool is_known_by_its_map<permuted<Map>> = true;
+
 /// The call of that name by schedule `s`. `key`: a hash of the destinations, so that ranks detect different ones.
 template <class C, class In, class Out, class S>
 auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, std::uint64_t key) {

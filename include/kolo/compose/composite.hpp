@@ -197,7 +197,9 @@ class composite {
     requires detail::compose::is_made_from<A, B, Args...>
   explicit composite(communicator<B>& host, Args&&... args)
       : composite{detail::transport::in_the_name_of("composite", [&] { return A(host, std::forward<Args>(args)...); }),
-                  split_off(host)} {}
+                  split_off(host)} {
+    first_.engine()->unreported = second_.engine()->unreported = host.engine()->unreported;
+  }
 
   int rank() const { return second_.rank(); }
   int size() const { return second_.size(); }
@@ -237,6 +239,7 @@ class composite {
       return composite{std::move(first), std::move(second)};
     } else {
       communicator<B> rest{std::move(static_cast<B&>(second.transport()))};
+      rest.engine()->unreported = second.engine()->unreported;
       return composite{rest, std::forward<Args>(args)...};
     }
   }

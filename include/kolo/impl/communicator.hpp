@@ -16,9 +16,16 @@
 namespace kolo::inline KOLO_ABI {
 
 namespace detail::execute {
+/// Made of a communicator, it shares that one's unreported failures, also in another thread of the rank.
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
-  return core::shared<engine<T>>(std::forward<Args>(args)...);
+  auto made = core::shared<engine<T>>(std::forward<Args>(args)...);
+  [[maybe_unused]] const auto share_with = [&]([[maybe_unused]] const auto& host) {
+    if constexpr (requires { made->unreported = host.engine()->unreported; })
+      if (host.engine()) made->unreported = host.engine()->unreported;
+  };
+  (share_with(args), ...);
+  return made;
 }
 }  // namespace detail::execute
 
