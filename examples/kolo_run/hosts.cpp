@@ -36,8 +36,8 @@ std::string host_of(std::string line) {
   std::istringstream words{line};
   std::string name, key, number;
   words >> name;
-  while (words >> key >> number)
-    if (key == "slots") return name + ':' + number;
+  while (words >> key)
+    if (key == "slots" && words >> number) return name + ':' + number;
   return name;
 }
 
