@@ -5,7 +5,11 @@
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
 
+#include <barrier>
 #include <optional>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace testing;
 
@@ -83,6 +87,30 @@ TEST_CASE("one kernel: several devices") {
   });
   CHECK(cuda_double::raised_elsewhere == 0);
   cuda_double::the.devices = 1;
+}
+TEST_CASE("one kernel: a forked copy of a rank stops no kernel of the rank") {
+  std::barrier both{2};
+  int status = -1;
+  with_one_kernel({2}, [&](auto&, auto& comm, complaints&) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    auto plan = kolo::plan_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    plan.run();
+    both.arrive_and_wait();
+    if (comm.rank() == 0) {
+      const ::pid_t copy = ::fork();
+      if (copy == 0) {
+        { const auto destroyed = std::move(comm.transport()); }
+        bool stops = false;  // pinned memory, which a copy may share with the rank
+        for (const auto& [at, a] : cuda_double::the.memory)
+          stops = stops || (a.type == cudaMemoryTypeHost && a.bytes == 4 && *at != std::byte{0});
+        ::_exit(stops ? 1 : 0);
+      }
+      ::waitpid(copy, &status, 0);
+    }
+    both.arrive_and_wait();
+  });
+  CHECK(status == 0);
 }
 TEST_CASE("one kernel: plans among calls, of native algorithms, a barrier, and a restarted request") {
   with_one_kernel({3}, [](auto&, auto& comm, complaints& wrong) {

@@ -226,6 +226,9 @@ inline bool is_unsafe() { return captured && !captured->is_relaxed && is_forbidd
 
 using guard = std::lock_guard<std::recursive_mutex>;
 
+/// CUDA does not survive fork. Asked before the lock is taken: another thread of the parent may have held it.
+inline bool is_forked() { return ::getpid() != the.process; }
+
 inline bool run_everything() {
   const guard held{the.lock};
   return the.run_all();

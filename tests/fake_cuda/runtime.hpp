@@ -95,6 +95,7 @@ cudaError_t cudaHostAlloc(void** p, std::size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* p) {
   using namespace cuda_double;
+  if (is_forked()) return failing(cudaErrorInitializationError);
   const guard held{the.lock};
   ++the.frees;
   the.run_all();
@@ -181,8 +182,8 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned flags) {
 }
 cudaError_t cudaEventDestroy(cudaEvent_t e) {
   using namespace cuda_double;
+  if (is_forked()) return failing(cudaErrorInitializationError);
   const guard held{the.lock};
-  if (::getpid() != the.process) return failing(cudaErrorInitializationError);  // CUDA does not survive fork
   if (const auto& gone = the.events.at(e); gone.shared && !gone.is_imported) gone.shared->is_destroyed = true;
   the.events.erase(e);
   return cudaSuccess;

@@ -51,7 +51,7 @@ class direct_transport : public PeerMemory::base_transport {
   direct_transport(direct_transport&&) noexcept = default;
   direct_transport& operator=(direct_transport&&) = delete;
   ~direct_transport() {
-    if (queues_.empty() || process_ != ::getpid()) return;  // moved from, or the copy in a forked process
+    if (queues_.empty() || is_forked_copy()) return;  // the first: moved from
     revoke();
     leave();
     if (failed()) work_.abandon();
@@ -161,6 +161,10 @@ class direct_transport : public PeerMemory::base_transport {
   direct_transport shrink(std::chrono::nanoseconds longest) {
     return direct_transport{base_transport::shrink(longest), options_};
   }
+
+ protected:
+  /// The memory of the copy in a forked process may be the rank's.
+  bool is_forked_copy() const { return process_ != ::getpid(); }
 
  private:
   using base_transport::commit, base_transport::peek, base_transport::release, base_transport::reserve,

@@ -41,7 +41,7 @@ class one_kernel : public Base {
   one_kernel(one_kernel&&) noexcept = default;
   one_kernel& operator=(one_kernel&&) = delete;
   ~one_kernel() {
-    stop_waiting();
+    if (!this->is_forked_copy()) stop_waiting();
     if (stop_ && this->failed()) static_cast<void>(stop_.release());  // freeing it would wait for kernels
   }
 
