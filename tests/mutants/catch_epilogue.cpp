@@ -53,6 +53,20 @@ void updated(Comm& comm) {
   }
 }
 
+/// Rank 1 has one batch more, of which the mean is its own gradient.
+template <class Comm>
+void joined(Comm& comm) {
+  model mine{{40}}, reference{{40}};
+  const kolo::update::sgd rule{.rate = 0.5};
+  kolo::replicated alone{rule};
+  kolo::sharded_optimizer optimizer{comm, rule, mine.parameters(), {.inputs = kolo::uneven::by_those_left}};
+  for (int step = 0; step <= comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
+  optimizer.join();
+  for (int step = 0; step < 2; ++step)
+    reference.set_sums(step, 2 - step, step, static_cast<float>(2 - step)), step_alone(alone, reference);
+  t.expect(mine.values == reference.values);
+}
+
 }  // namespace
 
 int main() {
@@ -61,6 +75,7 @@ int main() {
                        [](auto& comm) {
                          followed(comm, kolo::ring{}, 2000), followed(comm, kolo::one_shot{}, 20);
                          if (comm.size() != 3) updated(comm);  // divisions by 3 are not exact
+                         if (comm.size() == 2) joined(comm);
                        },
                        {.timeout = std::chrono::seconds{5}, .slot_bytes = 1024});
   return t.wrong == 0 ? 0 : 1;
