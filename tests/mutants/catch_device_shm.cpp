@@ -44,8 +44,7 @@ void other_memory(complaints& wrong, auto& comm, cudaStream_t s) {
 }  // namespace
 
 int main() {
-  const ::rlimit of_each{2,
-                         2};  // seconds of a processor for each process: one whose stream never comes to its end polls
+  const ::rlimit of_each{2, 2};  // seconds of a processor for each process: without an end of its stream it polls
   ::setrlimit(RLIMIT_CPU, &of_each);
   meeting_point all{3};
   on_devices(3, [&](auto& comm, complaints& wrong, cudaStream_t s) {

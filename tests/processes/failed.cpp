@@ -2,6 +2,7 @@
 // Ranks as processes that throw, leave, are late, disagree or refuse arguments: the others get an error, and launch reports the cause once.
 #include <kolo/impl/launch.hpp>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -123,7 +124,7 @@ TEST_CASE("an invalid argument or a lack of resources of one rank in node_commun
                                          {0, 1, "making the rendezvous socket"},
                                          {1, 1, "making the rendezvous socket"}}) {
     const auto exhausted = on_processes(3, [rank = rank, left = left](auto& comm) {
-      const int next = ::dup(0);
+      const int next = ::open("/dev/null", O_RDONLY);
       ::close(next);
       const rlimit few{rlim_t(next + left), rlim_t(next + left)};
       if (comm.rank() == rank) ::setrlimit(RLIMIT_NOFILE, &few);
