@@ -60,4 +60,49 @@ inline std::string round_trips_share_a_buffer() {
   return "";
 }
 
+/// Pieces that go one way lie in the ring, one behind the other, and begin at its start again: none is put where an unread one is, and each arrives as it was
+/// sent. Longer and shorter ones, and round trips, go in between. Both ranks are driven by hand, in any order.
+inline std::string rings_keep_unread_pieces() {
+  using kolo::detail::core::stored_by;
+  constexpr std::size_t longest = 8192;
+  kolo::detail::shm::region_shape shape{2, {.slot_bytes = longest}};
+  shape.ring_step = 256;
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+  struct piece {
+    std::byte* place;
+    std::size_t bytes;
+  };
+  std::deque<piece> unread;
+  auto* const base = memory.map(region, shape.bytes()).get();
+  auto* const ring = base + kolo::detail::shm::region_layout{shape}.rings_at;
+  std::uint64_t random = 1, begins = 0, turns = 0;
+  for (int step = 0; step < 4'000; ++step) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const auto what = random >> 33;
+    if (what % 2 == 0) {
+      for (const auto way : {stored_by::slot, stored_by::past_cache}) a.one_way(1).took(way, 9);
+      a.one_way(1).took(stored_by::ring, 1);  // so most pieces take it
+      const auto bytes = what / 2 % 8 == 0 ? 100 + what / 16 % 1000 : 4096 + what / 16 % (longest - 4095);
+      auto* const to = what / 2 % 8 == 1 ? a.reserve(1) : a.reserve(1, bytes);
+      if (!to) continue;
+      for (const piece& p : unread)
+        if (p.place < to + bytes && to < p.place + p.bytes) return "an unread piece is not overwritten";
+      if (to >= ring) ++begins, turns += to == ring ? 1 : 0;
+      if (to >= ring && to + bytes > ring + shape.ring_bytes()) return "a piece lies within the ring";
+      write(to, bytes, static_cast<std::uint64_t>(step));
+      a.commit(1, bytes, static_cast<std::uint64_t>(step));
+      unread.push_back({to, bytes});
+    } else if (!unread.empty()) {
+      const auto read = b.peek(0);
+      if (!holds(read, unread.front().bytes, read.tag)) return "a piece arrives as it was sent";
+      b.release(0);
+      unread.pop_front();
+    }
+  }
+  return kolo::detail::core::one_way_copy::is_timed && (turns < 50 || begins < 1'000) ? "most pieces lie in the ring"
+                                                                                      : "";
+}
+
 }  // namespace laws

@@ -12,6 +12,7 @@ inline thread_local int unordered_stores = 0, stores_past_cache = 0;
 #define _mm_sfence() (unordered_stores = 0, _mm_sfence())
 #endif
 
+#include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/permute.hpp>
 #include <kolo/execute/executor.hpp>
 
@@ -95,6 +96,33 @@ inline bool goes_past_caches_that_do_not_hold_it(std::size_t bytes) {
 #if defined(__SSE2__)
     if ((stores_past_cache > 0) != (2 * bytes >= kolo::detail::core::largest_cache_bytes())) is_right = false;
 #endif
+  });
+  return is_right;
+}
+
+/// A transport of threads, compiled here and not in the library, so that its stores are counted.
+struct counts_stores : kolo::threads::transport {
+  using kolo::threads::transport::slot_transport;
+  explicit counts_stores(kolo::threads::transport&& t) : slot_transport{std::move(t)} {}
+  counts_stores split(int color, int key) { return counts_stores{slot_transport::split(color, key)}; }
+};
+
+/// Of two ranks that sum vectors of `bytes` which they address, does each try to store its replies past the caches, if they go elsewhere than to where it has
+/// read the operand, and does it order them before it ends?
+inline bool replies_leave_in_order(std::size_t bytes) {
+  std::atomic<bool> is_right{true};
+  kolo::threads::run(2, [&](auto& host) {
+    kolo::communicator<counts_stores> comm{counts_stores{host.transport().split(0, host.rank())}};
+    std::vector<int> in(bytes / sizeof(int), comm.rank() + 1), out(in.size());
+    stores_past_cache = 0;
+    kolo::allreduce(comm, in, out, kolo::sum);
+    if (out.front() != 3 || out.back() != 3 || unordered_stores != 0) is_right = false;
+#if defined(__SSE2__)
+    if (stores_past_cache == 0) is_right = false;
+#endif
+    stores_past_cache = 0;
+    kolo::allreduce(comm, in, kolo::sum);
+    if (in.front() != 3 || in.back() != 3 || stores_past_cache != 0) is_right = false;
   });
   return is_right;
 }

@@ -246,6 +246,7 @@ class routed {
   }
   int first_polls() const { return near_ ? near_->first_polls() : 0; }
   detail::core::one_way_copy& one_way(int peer) { return near_->one_way(peer); }
+  detail::core::one_way_copy& one_way_reply(int peer) { return near_->one_way_reply(peer); }
   std::size_t exchange_bytes() const { return near_ ? near_->exchange_bytes() : 0; }
   std::byte* exchange_slot(int peer) { return near_->exchange_slot(peer); }
   void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) { near_->post_exchange(peer, bytes, tag); }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -73,46 +74,118 @@ inline std::size_t largest_cache_bytes() noexcept {
   return largest;
 }
 
-/// Chooses, for copies into lines that one other core has read since they were written, between the caches and
-/// bypassing them. Taking such a line back costs nothing if both cores share a first-level cache, and up to 28 ns if
-/// they share none; bypassing costs 1 to 2.3 ns, but the reader then fetches from memory. No processor reports which
-/// case it is, and virtual ones change it; so each copy is timed, and now and then the other way is tried.
+/// How the bytes of a piece reached the peer: as one_way_copy has chosen, or without asking it.
+enum class stored_by : std::uint8_t { copy = 0, slot, ring, past_cache };
+
+/// The time per byte of each way that one_way_copy may choose, in any unit; 0: not known. A shorter time counts at
+/// once, a longer one gradually: the thread may have been interrupted.
+struct time_of_ways {
+  float each_byte[3]{};
+
+  float& of(stored_by way) { return each_byte[std::size_t(way) - 1]; }
+  float of(stored_by way) const { return each_byte[std::size_t(way) - 1]; }
+  void took(stored_by way, float time) {
+    auto& t = of(way);
+    t = t == 0 || time < t ? time : t + (time - t) / 8;
+  }
+};
+
+/// Chooses, for copies into memory that one other core has read since it was written, between few places, so many that
+/// the reader's cache has dropped them before they are written again (if there is such a ring), and bypassing the
+/// caches. Taking a line back costs nothing if both cores share their caches, 8 ns if they share the last one, 28 ns if
+/// they share none; in a ring 2 ns if they share the last one. Bypassing costs 1 to 2.3 ns, but the reader then fetches
+/// from memory. No processor reports which case it is, and virtual ones change it; so copies and reads are timed, and
+/// now and then another way is tried, so rarely that this costs little.
 class one_way_copy {
  public:
   /// Bytes. Shorter copies go through the caches: reading the clock would cost as much.
   static constexpr std::size_t least_timed = 4 * 1024;
 
-  /// Calls `copy(past_cache)`, which copies that many bytes.
-  template <class F>
-  void operator()([[maybe_unused]] std::size_t bytes, F copy) {
 #if defined(__SSE2__)
-    if (bytes >= least_timed) {
-      const bool past_cache = next();
+  static constexpr bool is_timed = true;
+#else
+  static constexpr bool is_timed = false;
+#endif
+
+  explicit one_way_copy(bool has_ring = false) : has_ring_{has_ring} {}
+
+  /// The next copy, of that many bytes, goes this way: first each way once, then the one with which writer and reader
+  /// together take least, and another one each 32nd time, or less often if it takes longer.
+  stored_by choose([[maybe_unused]] std::size_t bytes) {
+#if defined(__SSE2__)
+    if (bytes >= least_timed) return chosen_ = next();
+#endif
+    return chosen_ = stored_by::copy;
+  }
+  /// The next copy is not timed.
+  void choose_nothing() { chosen_ = stored_by::copy; }
+
+  /// Calls `copy(past_cache)`, which copies that many bytes, as chosen before. Returns the way, if it was timed.
+  template <class F>
+  stored_by operator()([[maybe_unused]] std::size_t bytes, F copy) {
+#if defined(__SSE2__)
+    if (bytes >= least_timed && chosen_ != stored_by::copy) {
       const auto begin = __builtin_ia32_rdtsc();
-      copy(past_cache);
-      return took(past_cache, float(__builtin_ia32_rdtsc() - begin) / float(bytes));
+      copy(chosen_ == stored_by::past_cache);
+      written_.took(chosen_, float(__builtin_ia32_rdtsc() - begin) / float(bytes));
+      return chosen_;
     }
 #endif
     copy(false);
+    return stored_by::copy;
   }
 
-  /// Whether the next copy bypasses the caches: first each way once, then the cheaper one, and each 32nd time the other
-  /// one.
-  bool next() {
+  void took(stored_by way, float each_byte) { written_.took(way, each_byte); }
+  /// What the reader takes for a byte, as it reports; 0: it has not reported it.
+  void reader_takes(stored_by way, float each_byte) { read_.of(way) = each_byte; }
+
+ private:
+  stored_by next() {
+    constexpr stored_by all[]{stored_by::slot, stored_by::past_cache, stored_by::ring};
+    const int ways = has_ring_ ? 3 : 2;
     const auto n = copies_++;
-    if (n < 2) return n == 1;
-    return (time_[1] < time_[0]) != (n % 32 == 0);
+    if (n < std::uint32_t(ways)) return all[n];
+    int best = 0;
+    for (int i = 1; i < ways; ++i)
+      if (cost(all[i]) < cost(all[best])) best = i;
+    if (n < next_try_) return all[best];
+    const auto other = all[(best + 1 + (ways > 2 ? tries_++ % 2 : 0)) % ways];
+    const auto slower = cost(other) / cost(all[best]);
+    next_try_ = n + 32 * (slower < 8 ? std::uint32_t(slower) : 8);
+    return other;
   }
-  /// Records the time per byte, in any unit. A shorter time counts at once, a longer one gradually: the thread may have
-  /// been interrupted.
-  void took(bool past_cache, float each_byte) {
-    auto& t = time_[past_cache];
-    t = copies_ <= 2 || each_byte < t ? each_byte : t + (each_byte - t) / 8;
+  /// From memory a reader takes as long again, unless it reports something else.
+  float cost(stored_by way) const {
+    const auto written = written_.of(way), read = read_.of(way);
+    return written + (read == 0 && way == stored_by::past_cache ? written : read);
+  }
+
+  time_of_ways written_{}, read_{};
+  std::uint32_t copies_ = 0, next_try_ = 32, tries_ = 0;
+  bool has_ring_;
+  stored_by chosen_ = stored_by::copy;
+};
+
+/// How long a rank takes to read what another one writes by one_way_copy.
+class one_way_read {
+ public:
+  void begins() {
+#if defined(__SSE2__)
+    began_ = __builtin_ia32_rdtsc();
+#endif
+  }
+  bool has_begun() const { return began_ != 0; }
+  /// The time per byte, that way.
+  float ends([[maybe_unused]] std::size_t bytes, stored_by way) {
+#if defined(__SSE2__)
+    times_.took(way, float(__builtin_ia32_rdtsc() - std::exchange(began_, 0)) / float(bytes));
+#endif
+    return times_.of(way);
   }
 
  private:
-  float time_[2]{};
-  std::uint32_t copies_ = 0;
+  std::uint64_t began_ = 0;
+  time_of_ways times_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::core

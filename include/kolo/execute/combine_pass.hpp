@@ -15,15 +15,23 @@ struct mover {
   }
 };
 
+/// Where a reply goes, advanced on the way; and how, if the peer has read those lines since this rank last wrote them.
+/// It has not where this rank has just read the peer's data, in a slot or in place.
+struct reply {
+  std::byte* to;
+  core::one_way_copy* one_way;
+};
+
 /// Without replies the kernel runs once for each run of elements. With replies the result is written tile by tile, and
 /// each tile goes to all peers while it is in L1.
 struct combine_pass {
   const kernel& compute;
-  int size;             ///< ranks
-  source* sources;      ///< in the order in which they are combined; the one without data is this rank's own
-  int count;            ///< of them
-  std::byte** replies;  ///< one for each peer, advanced on the way; null: no replies
-  bool past_cache;      ///< no cache holds the vector
+  int size;                   ///< ranks
+  source* sources;            ///< in the order in which they are combined; the one without data is this rank's own
+  int count;                  ///< of them
+  reply* replies;             ///< one for each peer; null: no replies
+  bool past_cache;            ///< no cache holds the vector
+  bool has_bypassed = false;  ///< something was stored past the caches
 
   /// `to` = the sources and `own` combined, n elements. `check`: called before each tile is sent back; it throws if
   /// another rank has failed, since the operator may have taken long and no rank waits for replies any more.
@@ -44,7 +52,7 @@ struct combine_pass {
         }
       });
     });
-    if (past_cache && replies) host_executor::end_past_cache();  // before the peers are notified
+    if (has_bypassed) host_executor::end_past_cache();  // before the peers are notified
   }
 
  private:
@@ -59,9 +67,16 @@ struct combine_pass {
     host_executor::combine(compute, to, sources, count, elements, size);
     check();
     if (move.past_cache) host_executor::copy_past_cache(result, tile, bytes);
+    has_bypassed |= move.past_cache;
     for (int i = 0; i + 1 < count; ++i) {
-      move.copy(replies[i], to, bytes);
-      replies[i] += bytes;
+      auto& [reply, one_way] = replies[i];
+      const auto send = [&, to_reply = reply](bool past) {
+        mover{past}.copy(to_reply, to, bytes);
+        has_bypassed |= past;
+      };
+      if (move.past_cache || !one_way) send(move.past_cache && one_way);
+      else one_way->choose(bytes), (*one_way)(bytes, send);
+      reply += bytes;
     }
   }
 };

@@ -4,6 +4,7 @@
 
 #include <kolo/execute/collective_args.hpp>
 #include <kolo/schedule/cost_model.hpp>
+#include <kolo/transport/transport.hpp>
 
 #include <algorithm>
 
@@ -23,14 +24,22 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// * spare buffer, reference, or slot: the sender; the piece specifies it, and the place of the reply
 /// * waiting for a piece, since it brings a spare buffer: the pattern and the pair's two lengths: only the rank that is
 ///   ahead waits, so the other one does not
-/// * where a block is cut: the transport's piece length; shorter pieces of a rank with short parts cut no block
-///   (`layout`)
+/// * where a block is cut: the transport's piece length, and the length of what goes one way, if all parts are equal;
+///   shorter pieces of a rank with short parts cut no block (`layout`)
 /// * pieces of messages in flight: this rank's number of pieces; the steps of a rank with one in flight are a subset of
 ///   those of a rank with two, in the same order
 /// * a plan in place of a run: this rank: both do the same on the wire (`small_call_run`, `small_call_messages`)
 /// * slots, or messages: the transport, as all its ranks made it
 constexpr bool is_exchange(std::size_t sent_bytes, std::size_t received_bytes, std::size_t most) {
   return sent_bytes > 0 && received_bytes > 0 && std::max(sent_bytes, received_bytes) <= most;
+}
+
+/// The largest vector, or part, in bytes that counts as small; beyond that a plan saves nothing measurable.
+template <Transport T>
+std::size_t most_small_bytes(const T& transport) {
+  constexpr std::size_t most = 32 * 1024;
+  if constexpr (SharedMemoryTransport<T>) return std::min(most, transport.slot_bytes());
+  else return std::min(most, transport.piece_bytes());
 }
 
 /// Whether data for all other ranks goes on the sender's board whatever its length.

@@ -74,17 +74,17 @@ class piece_protocols : protected mismatch_checker<T> {
 
   bool put(peer_stream& l, std::size_t n) {
     const auto bytes = n * element_bytes();
-    const bool is_remote = this->may_be_remote(bytes);
-    auto* to = is_remote || (is_round_trip_ && bytes > transport::short_piece) ? transport().reserve(l.peer)
-                                                                               : transport().reserve(l.peer, bytes);
-    if (!to) return false;
     indirect where;
-    if (is_remote) {
+    if (this->may_be_remote(bytes)) {
       begin_lending();
       if (is_round_trip_) where.back = remote_ref_of(l.lent_reply, l, l.reply, n);
       // In place, this rank's result would overwrite the input before it is read, unless the peers reply to it anyway.
       if (!in_place_ || !combines() || is_round_trip_) where.from = remote_ref_of(l.lent_source, l, l.at, n);
     }
+    const bool refers = where.from.length != 0 || where.back.length != 0;
+    auto* to = refers || (is_round_trip_ && bytes > transport::short_piece) ? transport().reserve(l.peer)
+                                                                            : transport().reserve(l.peer, bytes);
+    if (!to) return false;
     if (where.from.length == 0) {
       if (const auto* theirs = exchanged_for(l)) {
         auto* const spare = transport().spare_buffer(l.peer);
@@ -94,9 +94,9 @@ class piece_protocols : protected mismatch_checker<T> {
       }
       const auto first = part(l.at, l.moved);
       if (is_round_trip_ || where.is_spare) pack(first, n, to);
-      else transport().one_way(l.peer)(bytes, [&](bool past_cache) { pack(first, n, to, past_cache); });
+      else where.stored = transport().one_way(l.peer)(bytes, [&](bool past_cache) { pack(first, n, to, past_cache); });
     }
-    l.refers |= where.from.length != 0 || where.back.length != 0;
+    l.refers |= refers;
     const auto bit = std::uint8_t(1u << l.moved % 8);
     l.replied_indirectly = std::uint8_t((l.replied_indirectly & ~bit) | (where.back.length != 0 ? bit : 0));
     const auto number = transport().commit(l.peer, bytes, tag(), where);

@@ -99,14 +99,6 @@ template <class T>
 inline constexpr bool has_small_calls = SharedMemoryTransport<T> ||
                                         (MessageTransport<T> && !SlotTransport<T> && !HasExecutor<T>);
 
-/// The largest vector, or part, in bytes that counts as small; beyond that a plan saves nothing measurable.
-template <Transport T>
-std::size_t most_small_bytes(const T& transport) {
-  constexpr std::size_t most = 32 * 1024;
-  if constexpr (SharedMemoryTransport<T>) return std::min(most, transport.slot_bytes());
-  else return std::min(most, transport.piece_bytes());
-}
-
 /// The cache entry of this call, filled or not. Null if the call is too large for a plan, if count, element size and
 /// root do not determine its pieces (ragged counts, a wire type), or if there is one rank.
 template <Transport T>
@@ -297,9 +289,10 @@ class small_call_run {
       host_executor::copy(spare, from, l.bytes);
       transport().commit(l.peer, l.bytes, tag_, {{}, {}, true});
     } else {
-      transport().one_way(l.peer)(l.bytes,
-                                  [&](bool past_cache) { host_executor::copy_one_way(to, from, l.bytes, past_cache); });
-      transport().commit(l.peer, l.bytes, tag_);
+      indirect where;
+      where.stored = transport().one_way(l.peer)(
+          l.bytes, [&](bool past_cache) { host_executor::copy_one_way(to, from, l.bytes, past_cache); });
+      transport().commit(l.peer, l.bytes, tag_, where);
     }
   }
 

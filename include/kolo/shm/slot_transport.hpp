@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -69,6 +70,8 @@ class slot_transport : public board_member {
       halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
       halves[1] = &exchange_of(base_.get(), shape_, rank, peer, 1);
     }
+    if (shape_.ring_step != 0)
+      for (auto& sent : sent_) sent.copies = core::one_way_copy{true};
     come();
   }
   slot_transport(slot_transport&&) noexcept = default;
@@ -83,14 +86,20 @@ class slot_transport : public board_member {
   std::byte* reserve(int peer) {
     auto& sent = sent_[std::size_t(peer)];
     if (round_trip_slots_ == 1 && sent.awaited == 0 && sent.number == sent.released) sent.first = sent.number;
-    auto* const place = reserve_place(peer, true);
-    if (place) sent.awaited = sent.number + 1;
-    return place;
+    if (!has_place(peer, shape_.slots)) return nullptr;
+    sent.awaited = sent.number + 1;
+    return buffer(rank_, peer, sent.buffer = next_buffer(sent));
   }
-  std::byte* reserve(int peer, std::size_t bytes) { return reserve_place(peer, bytes > shape_.line_bytes); }
+  std::byte* reserve(int peer, std::size_t bytes) {
+    auto& sent = sent_[std::size_t(peer)];
+    const bool in_line = bytes <= shape_.line_bytes;
+    if (!has_place(peer, in_line ? shape_.lines : shape_.slots)) return nullptr;
+    sent.buffer = in_line ? std::uint8_t{0} : next_place(sent, bytes);
+    return in_line ? slot(rank_, peer, sent.number).payload() : buffer(rank_, peer, sent.buffer);
+  }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    auto& [number, released, first, awaited, used, copies] = sent_[std::size_t(peer)];
+    auto& [number, released, first, awaited, used, ring, has_turned, copies, replies] = sent_[std::size_t(peer)];
     auto& s = slot(rank_, peer, number);
     s.tag = tag;
     s.bytes = bytes;
@@ -98,8 +107,10 @@ class slot_transport : public board_member {
     s.buffer = used;
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
-    s.spare = where.is_spare ? std::uint8_t(spares_[std::size_t(peer)].pop() + 1) : 0;
+    s.spare = where.is_spare ? (spares_[std::size_t(peer)].pop() + 1) & 63 : 0;
+    s.stored = where.stored;
     if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, used), shape_) = where;
+    if (used > shape_.slots && !where.is_spare) ring = std::uint8_t(used - shape_.slots - 1 + ring_steps_of(bytes));
     s.number.store(++number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
@@ -107,18 +118,22 @@ class slot_transport : public board_member {
   }
 
   received_slot peek(int peer) {
-    const auto number = received_[std::size_t(peer)];
-    auto& s = slot(peer, rank_, number);
-    if (s.number.load(std::memory_order_acquire) != number + 1) return {};
-    return in_place(peer, number);
+    auto& received = received_[std::size_t(peer)];
+    auto& s = slot(peer, rank_, received.number);
+    if (s.number.load(std::memory_order_acquire) != received.number + 1) return {};
+    if (is_timed(s)) received.reading.begins();
+    return in_place(peer, received.number);
   }
 
   void release(int peer) {
-    if (const std::size_t spare = slot(peer, rank_, received_[std::size_t(peer)]).spare)
-      spares_[std::size_t(peer)].push(spare - 1);
-    auto& received = received_[std::size_t(peer)];
-    __builtin_prefetch(&slot(peer, rank_, received + far_ahead));
-    credit(peer, rank_).released.store(++received, std::memory_order_release);
+    auto& [number, reading] = received_[std::size_t(peer)];
+    auto& s = slot(peer, rank_, number);
+    auto& its = credit(peer, rank_);
+    if (const std::size_t spare = s.spare) spares_[std::size_t(peer)].push(spare - 1);
+    if (reading.has_begun())
+      its.read_time[std::size_t(s.stored) - 1].store(reading.ends(s.bytes, s.stored), std::memory_order_relaxed);
+    __builtin_prefetch(&slot(peer, rank_, number + far_ahead));
+    its.released.store(++number, std::memory_order_release);
     notify(peer);
   }
 
@@ -128,6 +143,7 @@ class slot_transport : public board_member {
   std::size_t round_trip_bytes() const { return shape_.round_trip_bytes(); }
   std::uint32_t round_trip_slots() const { return round_trip_slots_; }
   core::one_way_copy& one_way(int peer) { return sent_[std::size_t(peer)].copies; }
+  core::one_way_copy& one_way_reply(int peer) { return sent_[std::size_t(peer)].replies; }
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) { return memory_.make_remote_ref(data, bytes); }
 
   const std::byte* returned(int peer, std::uint64_t number) {
@@ -138,8 +154,9 @@ class slot_transport : public board_member {
   }
 
   received_slot claim(int peer) {
-    const auto number = received_[std::size_t(peer)];
+    auto& [number, reading] = received_[std::size_t(peer)];
     auto& s = slot(peer, rank_, number);
+    if (is_timed(s)) reading.begins();
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
@@ -153,14 +170,14 @@ class slot_transport : public board_member {
   void unclaim(int peer) {
     auto taken = claim_state::claimed;
     if (!peek(peer).data) return;
-    auto& claimed = slot(peer, rank_, received_[std::size_t(peer)]).claimed;
+    auto& claimed = slot(peer, rank_, received_[std::size_t(peer)].number).claimed;
     if (claimed.compare_exchange_strong(taken, claim_state::offered) || taken != claim_state::revoked) return;
     claimed.store(claim_state::cancelled, std::memory_order_release);
   }
 
   bool still_claims(int peer) {
     if constexpr (!Secluding<Memory>) return true;
-    auto& s = slot(peer, rank_, received_[std::size_t(peer)]);
+    auto& s = slot(peer, rank_, received_[std::size_t(peer)].number);
     auto taken = claim_state::claimed;  // an exchange is ordered after all reads before it
     return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, claim_state::claimed);
   }
@@ -297,10 +314,16 @@ class slot_transport : public board_member {
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct progress {
     std::uint64_t number = 0, released = 0;
-    std::uint64_t first = 0;      ///< the piece since which buffers are taken one after another
-    std::uint64_t awaited = 0;    ///< the last piece whose buffer `returned` may be asked for; 0: none
-    std::uint8_t buffer = 0;      ///< the one reserved last, counted from 1; 0: a line
-    core::one_way_copy copies{};  ///< into these slots
+    std::uint64_t first = 0;    ///< the piece since which buffers are taken one after another
+    std::uint64_t awaited = 0;  ///< the last piece whose buffer `returned` may be asked for; 0: none
+    std::uint8_t buffer = 0;    ///< the one reserved last, counted from 1; 0: a line
+    std::uint8_t ring = 0;      ///< its next free step
+    bool has_turned = false;    ///< the ring's pages have been written: its times mean something
+    core::one_way_copy copies{}, replies{};
+  };
+  struct receipt {
+    std::uint64_t number = 0;  ///< of pieces that were released
+    core::one_way_read reading{};
   };
   /// Exchanges with a peer: how many have ended; and the halves, in the order in which this rank writes them.
   struct exchange_progress {
@@ -323,14 +346,25 @@ class slot_transport : public board_member {
   std::uint8_t next_buffer(const progress& sent) const {
     return std::uint8_t(1 + (sent.number - sent.first) % shape_.slots);
   }
-  std::byte* reserve_place(int peer, bool in_buffer) {
-    auto& sent = sent_[std::size_t(peer)];
-    const auto most = in_buffer ? shape_.slots : shape_.lines;
-    if (sent.number - sent.released >= most && sent.number - released(peer) >= most) return nullptr;
-    sent.buffer = in_buffer ? next_buffer(sent) : std::uint8_t{0};
-    return in_buffer ? buffer(rank_, peer, sent.buffer) : slot(rank_, peer, sent.number).payload();
+  std::uint32_t ring_steps_of(std::size_t bytes) const {
+    return std::uint32_t((bytes + shape_.ring_step - 1) >> std::countr_zero(shape_.ring_step));
+  }
+  /// For a piece that goes one way.
+  std::uint8_t next_place(progress& sent, std::size_t bytes) const {
+    const bool is_new = shape_.ring_step != 0 && !sent.has_turned && bytes >= core::one_way_copy::least_timed;
+    if (is_new) sent.copies.choose_nothing();
+    else if (sent.copies.choose(bytes) != core::stored_by::ring) return next_buffer(sent);
+    const bool is_behind_end = sent.ring + ring_steps_of(bytes) > ring_steps;
+    sent.has_turned |= is_behind_end;
+    return std::uint8_t(1 + shape_.slots + (is_behind_end ? 0 : sent.ring));
+  }
+  /// Whether fewer pieces than that are in flight.
+  bool has_place(int peer, std::uint32_t most) {
+    const auto& sent = sent_[std::size_t(peer)];
+    return sent.number - sent.released < most || sent.number - released(peer) < most;
   }
 
+  static bool is_timed(const shm::slot& s) { return s.stored != core::stored_by::copy; }
   /// A piece without references.
   received_slot in_place(int peer, std::uint64_t number) const {
     auto& s = slot(peer, rank_, number);
@@ -348,7 +382,11 @@ class slot_transport : public board_member {
                         number, &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
-    return sent_[std::size_t(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
+    auto& sent = sent_[std::size_t(peer)];
+    const auto& its = credit(rank_, peer);
+    for (const auto way : {core::stored_by::slot, core::stored_by::ring, core::stored_by::past_cache})
+      sent.copies.reader_takes(way, its.read_time[std::size_t(way) - 1].load(std::memory_order_relaxed));
+    return sent.released = its.released.load(std::memory_order_acquire);
   }
   /// Prefetches the next slot's lines, which the peer read last, if they are few: the next piece is probably as short
   /// as this one.
@@ -369,7 +407,7 @@ class slot_transport : public board_member {
   std::uint32_t round_trip_slots_ = shape_.round_trip_slots();
   resource_pointer heap_;
   core::dynarray<progress> sent_;
-  core::dynarray<std::uint64_t> received_;
+  core::dynarray<receipt> received_;
   core::dynarray<exchange_progress> exchanges_;
   core::dynarray<spares_owned> spares_;       ///< with each peer
   core::dynarray<lent_regions> lent_by_;      ///< the regions that each peer has referred to last

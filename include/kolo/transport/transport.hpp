@@ -187,6 +187,7 @@ struct remote_ref {
 struct indirect {
   remote_ref from{}, back{};
   bool is_spare = false;  ///< they are in the sender's spare buffer
+  detail::core::stored_by stored{};
 };
 
 /// A piece that has arrived and still lies in the transport's own memory.
@@ -254,7 +255,9 @@ inline constexpr std::size_t short_piece = 96;
 ///   revoked
 /// * `begin_lending()` `end_lending()`: enclose the time in which pieces refer to this rank's memory
 /// * `first_polls()`: fruitless polls for a piece, with a pause after each, before the first call of `relax`
-/// * `one_way(peer)`: how this rank copies into slots that the peer has read since
+/// * `one_way(peer)`: how this rank copies into the place that `reserve(peer, bytes)` has returned last, which the peer
+///   has read since it was written last
+/// * `one_way_reply(peer)`: the same for a reply that goes elsewhere than to where this rank has read the piece
 /// * `round_trip_bytes()`: the largest piece that gets a reply: `slot_bytes()`, or less, but not less than 32 KiB, so
 ///   that a small call is one piece; equal on all ranks
 /// * `round_trip_slots()`: how many of those may be in flight to a peer if they lie in slots: `slots()`, or fewer
@@ -281,6 +284,7 @@ concept SharedMemoryTransport = SlotTransport<T> &&
   t.begin_lending(), t.end_lending();
   { c.first_polls() } -> std::same_as<int>;
   { t.one_way(peer) } -> std::same_as<detail::core::one_way_copy&>;
+  { t.one_way_reply(peer) } -> std::same_as<detail::core::one_way_copy&>;
   { c.round_trip_bytes() } -> std::same_as<std::size_t>;
   { c.round_trip_slots() } -> std::convertible_to<std::size_t>;
   { c.exchange_bytes() } -> std::same_as<std::size_t>;

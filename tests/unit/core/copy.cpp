@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,37 +52,75 @@ TEST_CASE("cache_bytes_in reads a cache's size, with its unit, from a file") {
 
 namespace {
 
-/// The number of `copies` that bypass the caches, if one takes `through` through them and `past` past them.
-int past_caches(kolo::detail::core::one_way_copy& way, int copies, float through, float past) {
-  int n = 0;
+using kolo::detail::core::one_way_copy;
+using kolo::detail::core::stored_by;
+
+struct times {
+  float slot, ring, past_cache;
+  float of(stored_by way) const { return way == stored_by::slot ? slot : way == stored_by::ring ? ring : past_cache; }
+};
+
+/// How many of `copies` went each way, if writer and reader take these times per byte. A reader that takes 0 reports nothing.
+std::map<stored_by, int> ways(one_way_copy& way, int copies, times writer, times reader = {}) {
+  std::map<stored_by, int> n;
   for (int i = 0; i < copies; ++i) {
-    const bool past_cache = way.next();
-    n += past_cache ? 1 : 0;
-    way.took(past_cache, past_cache ? past : through);
+    const auto chosen = way.choose(one_way_copy::least_timed);
+    ++n[chosen];
+    way.took(chosen, writer.of(chosen));
+    if (reader.of(chosen) > 0) way.reader_takes(chosen, reader.of(chosen));
   }
   return n;
 }
 
 }  // namespace
 
-TEST_CASE("one_way_copy takes the cheaper way, and notices when it changes") {
-  kolo::detail::core::one_way_copy way;
-  CHECK(past_caches(way, 64, 1, 3) == 2);  // the second one, and the 33rd
-  CHECK(past_caches(way, 64, 8, 3) > 48);
-  CHECK(past_caches(way, 64, 8, 3) == 62);
-  CHECK(past_caches(way, 64, 1, 3) < 40);
-  CHECK(past_caches(way, 64, 1, 3) == 2);
+#if defined(__SSE2__)
+TEST_CASE(
+    "one_way_copy takes the way with which writer and reader together take least, and notices when that changes") {
+  one_way_copy way;
+  CHECK(ways(way, 64, {2, 0, 3})[stored_by::past_cache] == 2);  // the second one, and the 33rd
+  CHECK(ways(way, 128, {16, 0, 3})[stored_by::past_cache] > 100);
+  CHECK(ways(way, 512, {16, 0, 3})[stored_by::slot] <=
+        8);  // tried twice as rarely, as it takes more than twice as long
+  CHECK(ways(way, 512, {2, 0, 3})[stored_by::past_cache] < 256);
+  CHECK(ways(way, 512, {2, 0, 3}, {1, 0, 20})[stored_by::past_cache] <= 8);
 }
 
-TEST_CASE("short copies go through the caches; long ones first try each way once") {
-  kolo::detail::core::one_way_copy way;
-  constexpr auto least = kolo::detail::core::one_way_copy::least_timed;
+TEST_CASE(
+    "one_way_copy: a reader that reports nothing takes as long again from memory; what it reports counts instead") {
+  one_way_copy silent, reports;
+  CHECK(ways(silent, 64, {5, 0, 3})[stored_by::past_cache] == 2);
+  CHECK(ways(reports, 64, {5, 0, 3}, {1, 0, 2})[stored_by::past_cache] == 62);
+}
+
+TEST_CASE("one_way_copy tries all three ways where there is a ring, and the others in turn") {
+  one_way_copy way{true};
+  auto n = ways(way, 640, {8, 2, 3}, {1, 1, 8});
+  CHECK(n[stored_by::ring] > 600);
+  CHECK(n[stored_by::slot] >= 2);
+  CHECK(n[stored_by::past_cache] >= 2);
+  CHECK(ways(way, 640, {1, 3, 3}, {1, 3, 8})[stored_by::slot] > 300);  // both cores share their caches now
+  one_way_copy without;
+  CHECK(ways(without, 640, {8, 2, 3}, {1, 1, 8})[stored_by::ring] == 0);
+}
+#endif
+
+TEST_CASE("short copies go through the caches and are not timed; long ones first try each way once") {
+  one_way_copy way;
+  constexpr auto least = one_way_copy::least_timed;
   std::vector<bool> past;
-  const auto note = [&](bool past_cache) { past.push_back(past_cache); };
-  for (const std::size_t bytes : {std::size_t{0}, least - 1, least, least}) way(bytes, note);
+  std::vector<stored_by> timed;
+  for (const std::size_t bytes : {std::size_t{0}, least - 1, least, least}) {
+    way.choose(bytes);
+    timed.push_back(way(bytes, [&](bool past_cache) { past.push_back(past_cache); }));
+  }
+  timed.push_back(way(least - 1, [](bool) {}));  // as chosen for a long one
 #if defined(__SSE2__)
   CHECK(past == std::vector<bool>{false, false, false, true});
+  CHECK(timed ==
+        std::vector{stored_by::copy, stored_by::copy, stored_by::slot, stored_by::past_cache, stored_by::copy});
 #else
   CHECK(past == std::vector<bool>(4, false));
+  CHECK(timed == std::vector(5, stored_by::copy));
 #endif
 }

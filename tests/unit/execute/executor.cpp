@@ -23,6 +23,10 @@ TEST_CASE("a one-way copy leaves no store past the caches unordered") {
 #endif
 }
 
+TEST_CASE("replies that go past the caches are ordered; in place none do") {
+  for (const std::size_t bytes : {64u << 10, 1u << 20}) CHECK(replies_leave_in_order(bytes));
+}
+
 TEST_CASE("a reader that sees the number of a one-way piece sees all of its bytes") {
   for (const std::size_t bytes : {std::size_t{8}, least - 1, least, least + 40, 4 * least}) {
     CAPTURE(bytes);
