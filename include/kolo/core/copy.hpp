@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -82,8 +81,7 @@ enum class stored_by : std::uint8_t { copy = 0, slot, ring, past_cache };
 struct time_of_ways {
   float each_byte[3]{};
 
-  float& of(stored_by way) { return each_byte[std::size_t(way) - 1]; }
-  float of(stored_by way) const { return each_byte[std::size_t(way) - 1]; }
+  float& of(stored_by way) { return each_byte[int(way) - 1]; }
   void took(stored_by way, float time) {
     auto& t = of(way);
     t = t == 0 || time < t ? time : t + (time - t) / 8;
@@ -117,8 +115,6 @@ class one_way_copy {
 #endif
     return chosen_ = stored_by::copy;
   }
-  /// The next copy is not timed.
-  void choose_nothing() { chosen_ = stored_by::copy; }
 
   /// Calls `copy(past_cache)`, which copies that many bytes, as chosen before. Returns the way, if it was timed.
   template <class F>
@@ -142,11 +138,10 @@ class one_way_copy {
  private:
   stored_by next() {
     constexpr stored_by all[]{stored_by::slot, stored_by::past_cache, stored_by::ring};
-    const int ways = has_ring_ ? 3 : 2;
-    const auto n = copies_++;
-    if (n < std::uint32_t(ways)) return all[n];
-    int best = 0;
-    for (int i = 1; i < ways; ++i)
+    const std::uint32_t ways = has_ring_ ? 3 : 2, n = copies_++;
+    if (n < ways) return all[n];
+    std::uint32_t best = 0;
+    for (std::uint32_t i = 1; i < ways; ++i)
       if (cost(all[i]) < cost(all[best])) best = i;
     if (n < next_try_) return all[best];
     const auto other = all[(best + 1 + (ways > 2 ? tries_++ % 2 : 0)) % ways];
@@ -155,7 +150,7 @@ class one_way_copy {
     return other;
   }
   /// From memory a reader takes as long again, unless it reports something else.
-  float cost(stored_by way) const {
+  float cost(stored_by way) {
     const auto written = written_.of(way), read = read_.of(way);
     return written + (read == 0 && way == stored_by::past_cache ? written : read);
   }
@@ -178,7 +173,8 @@ class one_way_read {
   /// The time per byte, that way.
   float ends([[maybe_unused]] std::size_t bytes, stored_by way) {
 #if defined(__SSE2__)
-    times_.took(way, float(__builtin_ia32_rdtsc() - std::exchange(began_, 0)) / float(bytes));
+    times_.took(way, float(__builtin_ia32_rdtsc() - began_) / float(bytes));
+    began_ = 0;
 #endif
     return times_.of(way);
   }

@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <memory>
 
@@ -51,13 +50,13 @@ inline constexpr std::uint64_t far_ahead = 8;
 /// All that is needed to find anything in a region; equal on all ranks.
 struct region_shape {
   int ranks = 1;
-  int ranks_per_node = 0;              ///< 0: all ranks share one node
-  std::uint32_t slots = 4;             ///< per ordered pair: pieces of any length in flight
-  std::uint32_t lines = 32;            ///< the same of short pieces, which lie in their lines; >= slots
-  std::uint32_t spares = most_spares;  ///< that each rank of a pair owns at first; with 1, the rank ahead waits
-  std::uint32_t ring_step = 0;         ///< bytes, a power of two: where pieces in a ring begin; 0: there are no rings
-  std::uint32_t board_lines = 64;      ///< per rank: short posts by which it may be ahead of its readers
-  std::uint32_t board_buffers = 4;     ///< the same of longer posts; at least two of either
+  int ranks_per_node = 0;                  ///< 0: all ranks share one node
+  std::uint32_t slots = 4;                 ///< per ordered pair: pieces of any length in flight
+  std::uint32_t lines = 32;                ///< the same of short pieces, which lie in their lines; >= slots
+  std::uint32_t spares = most_spares;      ///< that each rank of a pair owns at first; with 1, the rank ahead waits
+  std::uint32_t ring_step = 0;             ///< bytes: at its multiples pieces in a ring begin; 0: there are no rings
+  std::uint32_t board_lines = 64;          ///< per rank: short posts by which it may be ahead of its readers
+  std::uint32_t board_buffers = 4;         ///< the same of longer posts; at least two of either
   int buffers_from = core::few_ranks + 1;  ///< with fewer ranks, boards have lines only
   std::size_t slot_bytes = 64 * 1024;      ///< payload of a slot
   std::size_t cache_bytes = 0;             ///< of a core; sets the length of a slot; 0: the user has set it
@@ -166,11 +165,10 @@ struct region_shape {
     constexpr std::size_t most_of_few = 5'000'000;
     ring_step = 0;
     if (pairs() == 0 || bytes() >= most_of_few || !core::one_way_copy::is_timed) return;
-    ring_step =
-        std::uint32_t(std::bit_floor(std::min(2 * cache_bytes, (most_of_few - bytes()) / pairs()) / ring_steps));
+    ring_step = std::uint32_t(std::min(2 * cache_bytes, (most_of_few - bytes()) / pairs()) / ring_steps / 128 * 128);
     // All pieces in flight, the next one, and what is left free at the end.
     const auto least = std::max(cache_bytes / 4 * 3, (slots + 1) * (slot_bytes + ring_step));
-    if (ring_step < 128 || ring_bytes() < least) ring_step = 0;
+    if (ring_bytes() < least) ring_step = 0;
   }
 };
 

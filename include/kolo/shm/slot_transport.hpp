@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -131,7 +130,7 @@ class slot_transport : public board_member {
     auto& its = credit(peer, rank_);
     if (const std::size_t spare = s.spare) spares_[std::size_t(peer)].push(spare - 1);
     if (reading.has_begun())
-      its.read_time[std::size_t(s.stored) - 1].store(reading.ends(s.bytes, s.stored), std::memory_order_relaxed);
+      its.read_time[int(s.stored) - 1].store(reading.ends(s.bytes, s.stored), std::memory_order_relaxed);
     __builtin_prefetch(&slot(peer, rank_, number + far_ahead));
     its.released.store(++number, std::memory_order_release);
     notify(peer);
@@ -347,7 +346,7 @@ class slot_transport : public board_member {
     return std::uint8_t(1 + (sent.number - sent.first) % shape_.slots);
   }
   std::uint32_t ring_steps_of(std::size_t bytes) const {
-    return std::uint32_t((bytes + shape_.ring_step - 1) >> std::countr_zero(shape_.ring_step));
+    return std::uint32_t((bytes + shape_.ring_step - 1) / shape_.ring_step);
   }
   /// For a piece that goes one way.
   std::uint8_t next_place(progress& sent, std::size_t bytes) const {
@@ -384,8 +383,8 @@ class slot_transport : public board_member {
   std::uint64_t released(int peer) {
     auto& sent = sent_[std::size_t(peer)];
     const auto& its = credit(rank_, peer);
-    for (const auto way : {core::stored_by::slot, core::stored_by::ring, core::stored_by::past_cache})
-      sent.copies.reader_takes(way, its.read_time[std::size_t(way) - 1].load(std::memory_order_relaxed));
+    for (int way = 0; way < 3; ++way)
+      sent.copies.reader_takes(core::stored_by(way + 1), its.read_time[way].load(std::memory_order_relaxed));
     return sent.released = its.released.load(std::memory_order_acquire);
   }
   /// Prefetches the next slot's lines, which the peer read last, if they are few: the next piece is probably as short
