@@ -120,7 +120,7 @@ class slot_transport : public board_member {
     auto& received = received_[std::size_t(peer)];
     auto& s = slot(peer, rank_, received.number);
     if (s.number.load(std::memory_order_acquire) != received.number + 1) return {};
-    if (is_timed(s)) received.reading.begins();
+    if (s.stored != core::stored_by::copy) received.reading.begins();
     return in_place(peer, received.number);
   }
 
@@ -155,7 +155,7 @@ class slot_transport : public board_member {
   received_slot claim(int peer) {
     auto& [number, reading] = received_[std::size_t(peer)];
     auto& s = slot(peer, rank_, number);
-    if (is_timed(s)) reading.begins();
+    if (s.stored != core::stored_by::copy) reading.begins();
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
@@ -351,8 +351,7 @@ class slot_transport : public board_member {
   /// For a piece that goes one way.
   std::uint8_t next_place(progress& sent, std::size_t bytes) const {
     const bool is_new = shape_.ring_step != 0 && !sent.has_turned && bytes >= core::one_way_copy::least_timed;
-    if (is_new) sent.copies.choose_nothing();
-    else if (sent.copies.choose(bytes) != core::stored_by::ring) return next_buffer(sent);
+    if (sent.copies.choose(is_new ? 0 : bytes) != core::stored_by::ring && !is_new) return next_buffer(sent);
     const bool is_behind_end = sent.ring + ring_steps_of(bytes) > ring_steps;
     sent.has_turned |= is_behind_end;
     return std::uint8_t(1 + shape_.slots + (is_behind_end ? 0 : sent.ring));
@@ -363,7 +362,6 @@ class slot_transport : public board_member {
     return sent.number - sent.released < most || sent.number - released(peer) < most;
   }
 
-  static bool is_timed(const shm::slot& s) { return s.stored != core::stored_by::copy; }
   /// A piece without references.
   received_slot in_place(int peer, std::uint64_t number) const {
     auto& s = slot(peer, rank_, number);
