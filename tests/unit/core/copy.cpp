@@ -80,8 +80,7 @@ TEST_CASE(
   one_way_copy way;
   CHECK(ways(way, 64, {2, 0, 3})[stored_by::past_cache] == 2);  // the second one, and the 33rd
   CHECK(ways(way, 128, {16, 0, 3})[stored_by::past_cache] > 100);
-  CHECK(ways(way, 512, {16, 0, 3})[stored_by::slot] <=
-        8);  // tried twice as rarely, as it takes more than twice as long
+  CHECK(ways(way, 512, {16, 0, 3})[stored_by::slot] <= 12);  // tried less often, as it takes more than twice as long
   CHECK(ways(way, 512, {2, 0, 3})[stored_by::past_cache] < 256);
   CHECK(ways(way, 512, {2, 0, 3}, {1, 0, 20})[stored_by::past_cache] <= 8);
 }
