@@ -115,14 +115,14 @@ inline bool replies_leave_in_order(std::size_t bytes) {
     kolo::communicator<counts_stores> comm{counts_stores{host.transport().split(0, host.rank())}};
     std::vector<int> in(bytes / sizeof(int), comm.rank() + 1), out(in.size());
     stores_past_cache = 0;
+    std::vector<int> both = in;
+    kolo::allreduce(comm, both, kolo::sum);
+    if (both.front() != 3 || both.back() != 3 || stores_past_cache != 0) is_right = false;
     kolo::allreduce(comm, in, out, kolo::sum);
     if (out.front() != 3 || out.back() != 3 || unordered_stores != 0) is_right = false;
 #if defined(__SSE2__)
     if (stores_past_cache == 0) is_right = false;
 #endif
-    stores_past_cache = 0;
-    kolo::allreduce(comm, in, kolo::sum);
-    if (in.front() != 3 || in.back() != 3 || stores_past_cache != 0) is_right = false;
   });
   return is_right;
 }
