@@ -150,7 +150,7 @@ struct region_shape {
     if (cache_bytes == 0) return;
     const auto peers = std::size_t(std::max(1, ranks - 1));
     slot_bytes = std::clamp(cache_bytes / peers / step * step, least, most);
-    slots = 4, spares = most_spares;
+    slots = 4, spares = most_spares, ring_step = 0;
     if (bytes() > most_of_all) slots = 3, spares = 1;
     if (bytes() > most_of_all) slots = 2;
     while (bytes() > most_of_all && slot_bytes > least) slot_bytes -= step;
@@ -163,7 +163,6 @@ struct region_shape {
   /// near cores a broadcast of 64 KiB then takes half the time that it takes in four slots.
   constexpr void share_rings() {
     constexpr std::size_t most_of_few = 5'000'000;
-    ring_step = 0;
     if (pairs() == 0 || bytes() >= most_of_few || !core::one_way_copy::is_timed) return;
     ring_step = std::uint32_t(std::min(2 * cache_bytes, (most_of_few - bytes()) / pairs()) / ring_steps / 128 * 128);
     // All pieces in flight, the next one, and what is left free at the end.

@@ -103,6 +103,12 @@ TEST_CASE("regions: at most 5 MB for 4 ranks, 70 MB up to 63, 64 MB for 64, as i
   CHECK(usual.with_ranks(17).slot_bytes == 65536);
   CHECK(usual.with_ranks(32).slot_bytes == 19 * 1024);
   CHECK(usual.with_ranks(64).slot_bytes == 4096);
+  for (const int p : {3, 6, 8, 32}) {  // as `grow` makes them of two ranks, which have rings
+    const auto grown = usual.with_ranks(2).with_ranks(p), fresh = usual.with_ranks(p);
+    CHECK(grown.bytes() == fresh.bytes());
+    CHECK(grown.slot_bytes == fresh.slot_bytes);
+    CHECK(grown.slots == fresh.slots);
+  }
   for (const int p : {2, 4, 8, 32, 60}) {
     INFO(p << " ranks");
     CHECK(usual.with_ranks(p).board_lines == 64);
