@@ -117,11 +117,10 @@ class slot_transport : public board_member {
   }
 
   received_slot peek(int peer) {
-    auto& received = received_[std::size_t(peer)];
-    auto& s = slot(peer, rank_, received.number);
-    if (s.number.load(std::memory_order_acquire) != received.number + 1) return {};
-    if (s.stored != core::stored_by::copy) received.reading.begins();
-    return in_place(peer, received.number);
+    const auto number = received_[std::size_t(peer)].number;
+    auto& s = slot(peer, rank_, number);
+    if (s.number.load(std::memory_order_acquire) != number + 1) return {};
+    return in_place(peer, number);
   }
 
   void release(int peer) {

@@ -151,6 +151,31 @@ TEST_CASE("round trips of ranks that take turns use one buffer, unless a reply i
 
 TEST_CASE("pieces in a ring stay as they are until they are read") { CHECK(laws::rings_keep_unread_pieces() == ""); }
 
+#if defined(__SSE2__)
+TEST_CASE(
+    "the time that a reader reports begins when it claims the piece, though it looks at it again, as traced does") {
+  using kolo::detail::core::one_way_copy;
+  const kolo::detail::shm::region_shape shape{2, {.slot_bytes = one_way_copy::least_timed}};
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+  kolo::indirect where;
+  CHECK(a.reserve(1, one_way_copy::least_timed));
+  where.stored = a.one_way(1)(one_way_copy::least_timed, [](bool) {});
+  a.commit(1, one_way_copy::least_timed, 7, where);
+  CHECK(b.peek(0).data);
+  CHECK(b.claim(0).data);
+  constexpr std::uint64_t ticks = 1 << 20;
+  for (const auto begin = __builtin_ia32_rdtsc(); __builtin_ia32_rdtsc() - begin < ticks;) {
+  }
+  CHECK(b.peek(0).data);
+  b.release(0);
+  auto* const base = memory.map(region, shape.bytes()).get();
+  const auto& credit = kolo::detail::shm::credit_of(base, shape, 0, 1);
+  CHECK(credit.read_time[0] >= float{ticks} / float{one_way_copy::least_timed});
+}
+#endif
+
 TEST_CASE("64 ranks use at most 64 MB after alltoalls of short, medium and long pieces") {
   constexpr int p = 64;
   kolo::detail::shm::shared_mapping memory;
