@@ -16,7 +16,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// | exchange | both ranks of a pair send one small piece | into the half that it read last; not acknowledged |
 /// | board | a rank sends the same to all others | onto its board, once; all of them read it there |
 /// | spare buffer | both send, and the peer has as many pieces | into one that it has read: the peer's from now on |
-/// | slot | always | into a slot, past the caches if that is faster; a reply comes back in the same slot |
+/// | slot | always | into a slot, past the caches, or into a ring, as is fastest; a reply comes back in the slot |
 /// | reference | large, and the peer addresses both ends | nowhere: the peer reads and replies in place |
 ///
 /// Sender and receiver need not agree on the place beforehand: each piece specifies it.

@@ -38,8 +38,8 @@ concept Unrecorded = requires {
 /// the number that it expects, reduces the payload in place, and then publishes how many pieces it has released.
 /// Numbers only grow, and every line has one writer. Each ordered pair has two rings: `lines`, each with room for a
 /// payload of 96 bytes, and `slots` buffers for longer ones; piece n has line n % lines, and longer ones take the
-/// buffers in turn. With one round trip in flight at a time, all pieces reuse the same buffer, which is still in the
-/// caches.
+/// buffers in turn. Between two ranks, longer pieces that go one way may lie in a third ring. With one round trip in
+/// flight at a time, all pieces reuse the same buffer, which is still in the caches.
 /// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
 /// modules", 1983.
 template <class Memory>

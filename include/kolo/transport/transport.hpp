@@ -186,8 +186,8 @@ struct remote_ref {
 /// The places of a piece's bytes and of its reply, if not in its slot.
 struct indirect {
   remote_ref from{}, back{};
-  bool is_spare = false;  ///< they are in the sender's spare buffer
-  detail::core::stored_by stored{};
+  bool is_spare = false;             ///< they are in the sender's spare buffer
+  detail::core::stored_by stored{};  ///< as `one_way` returned
 };
 
 /// A piece that has arrived and still lies in the transport's own memory.
@@ -230,8 +230,8 @@ inline constexpr std::size_t short_piece = 96;
 /// * `slots()`: pieces of any length that may be in flight from one rank to another
 /// * `reserve(peer)`: for a piece that `returned` is asked for; it may reuse the place of one that was asked for before
 /// * `reserve(peer, bytes)`: as `reserve(peer)`, for a piece of at most `bytes` bytes; more than slots() short pieces
-///   may be in flight. A piece that refers to other memory needs `reserve(peer)`. `commit` sends the piece reserved
-///   last
+///   may be in flight. A piece that refers to other memory needs `reserve(peer)`. Called again, it may return another
+///   place; `commit` sends the piece reserved last
 /// * `returned(peer, number)`: after the peer has released the piece whose `commit` returned that number: its slot,
 ///   with what the peer wrote to its `back`; null before. Until this is asked for, the slot stays as it is, for
 ///   slots() - 1 commits after that piece's own; the result is valid until the next `reserve(peer)`
