@@ -164,23 +164,20 @@ class one_way_copy {
 /// How long a rank takes to read what another one writes by one_way_copy.
 class one_way_read {
  public:
-  void begins() {
+  static std::uint64_t now() {
 #if defined(__SSE2__)
-    began_ = __builtin_ia32_rdtsc();
+    return __builtin_ia32_rdtsc();
+#else
+    return 0;
 #endif
   }
-  bool has_begun() const { return began_ != 0; }
-  /// The time per byte, that way.
-  float ends([[maybe_unused]] std::size_t bytes, stored_by way) {
-#if defined(__SSE2__)
-    times_.took(way, float(__builtin_ia32_rdtsc() - began_) / float(bytes));
-    began_ = 0;
-#endif
+  /// Records a read that began then, and returns the time per byte of that way.
+  float took(std::uint64_t since, std::size_t bytes, stored_by way) {
+    times_.took(way, float(now() - since) / float(bytes));
     return times_.of(way);
   }
 
  private:
-  std::uint64_t began_ = 0;
   time_of_ways times_{};
 };
 

@@ -128,8 +128,8 @@ class slot_transport : public board_member {
     auto& s = slot(peer, rank_, number);
     auto& its = credit(peer, rank_);
     if (const std::size_t spare = s.spare) spares_[std::size_t(peer)].push(spare - 1);
-    if (reading.has_begun())
-      its.read_time[int(s.stored) - 1].store(reading.ends(s.bytes, s.stored), std::memory_order_relaxed);
+    if (s.stored != core::stored_by::copy)
+      its.read_time[int(s.stored) - 1].store(reading.took(reads_since_, s.bytes, s.stored), std::memory_order_relaxed);
     __builtin_prefetch(&slot(peer, rank_, number + far_ahead));
     its.released.store(++number, std::memory_order_release);
     notify(peer);
@@ -152,9 +152,9 @@ class slot_transport : public board_member {
   }
 
   received_slot claim(int peer) {
-    auto& [number, reading] = received_[std::size_t(peer)];
+    const auto number = received_[std::size_t(peer)].number;
     auto& s = slot(peer, rank_, number);
-    if (s.stored != core::stored_by::copy) reading.begins();
+    if (s.stored != core::stored_by::copy) reads_since_ = core::one_way_read::now();
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
@@ -404,6 +404,7 @@ class slot_transport : public board_member {
   resource_pointer heap_;
   core::dynarray<progress> sent_;
   core::dynarray<receipt> received_;
+  std::uint64_t reads_since_ = 0;  ///< when the last one was claimed: those claimed before waited for it
   core::dynarray<exchange_progress> exchanges_;
   core::dynarray<spares_owned> spares_;       ///< with each peer
   core::dynarray<lent_regions> lent_by_;      ///< the regions that each peer has referred to last

@@ -153,27 +153,39 @@ TEST_CASE("round trips of ranks that take turns use one buffer, unless a reply i
 TEST_CASE("pieces in a ring stay as they are until they are read") { CHECK(laws::rings_keep_unread_pieces() == ""); }
 
 #if defined(__SSE2__)
-TEST_CASE(
-    "the time that a reader reports begins when it claims the piece, though it looks at it again, as traced does") {
+TEST_CASE("the time that a reader reports contains no wait for another peer, and all of the reading after that") {
   using kolo::detail::core::one_way_copy;
-  const kolo::detail::shm::region_shape shape{2, {.slot_bytes = one_way_copy::least_timed}};
+  constexpr auto bytes = one_way_copy::least_timed;
+  const kolo::detail::shm::region_shape shape{4, {.slot_bytes = bytes}};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
-  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
-  kolo::indirect where;
-  CHECK(a.reserve(1, one_way_copy::least_timed));
-  where.stored = a.one_way(1)(one_way_copy::least_timed, [](bool) {});
-  a.commit(1, one_way_copy::least_timed, 7, where);
-  CHECK(b.peek(0).data);
-  CHECK(b.claim(0).data);
+  kolo::threads::transport reader{memory, region, shape, 0}, a{memory, region, shape, 1}, b{memory, region, shape, 2},
+      c{memory, region, shape, 3};
   constexpr std::uint64_t ticks = 1 << 20;
-  for (const auto begin = __builtin_ia32_rdtsc(); __builtin_ia32_rdtsc() - begin < ticks;) {
+  const auto spend = [] {
+    for (const auto begin = __builtin_ia32_rdtsc(); __builtin_ia32_rdtsc() - begin < ticks;) {
+    }
+  };
+  const auto send = [](auto& writer) {
+    kolo::indirect where;
+    CHECK(writer.reserve(0, bytes));
+    where.stored = writer.one_way(0)(bytes, [](bool) {});
+    writer.commit(0, bytes, 7, where);
+  };
+  const auto time_of = [&](int writer, int way) {
+    const auto& its = kolo::detail::shm::credit_of(memory.map(region, shape.bytes()).get(), shape, writer, 0);
+    return its.read_time[way].load();
+  };
+  for (int i = 0; i < 6; ++i) {  // the thread may be interrupted: the shortest time counts
+    send(a), send(b);
+    CHECK((reader.claim(1).data && (spend(), reader.claim(2).data)));
+    reader.release(1), reader.release(2);
   }
-  CHECK(b.peek(0).data);
-  b.release(0);
-  auto* const base = memory.map(region, shape.bytes()).get();
-  const auto& credit = kolo::detail::shm::credit_of(base, shape, 0, 1);
-  CHECK(credit.read_time[0] >= float{ticks} / float{one_way_copy::least_timed});
+  CHECK(std::min(time_of(1, 0), time_of(1, 2)) < float{ticks} / float{bytes});  // in a slot, or past the caches
+  send(c);
+  CHECK((reader.claim(3).data && (spend(), reader.peek(3).data)));  // it looks again, as traced does
+  reader.release(3);
+  CHECK(time_of(3, 0) >= float{ticks} / float{bytes});
 }
 #endif
 
