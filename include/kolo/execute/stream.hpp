@@ -88,7 +88,7 @@ class stream_run : piece_protocols<T>, layout {
     const auto most = transport().slot_bytes(), small = most_small_bytes(transport());
     const auto bytes = args_.count * element_bytes();
     const bool is_cut = args_.runs_as == pattern::one_way && transport().size() == 2 && !args_.send_counts &&
-                        !args_.receive_counts && bytes > small;
+                        !args_.receive_counts && bytes > small && most > small;
     return is_cut ? std::clamp(bytes / 4, small / 2, most) : most;
   }
 
@@ -140,7 +140,17 @@ class stream_run : piece_protocols<T>, layout {
         now().peer = l.peer, done = false;
       else some = true, done &= ++l.moved == pieces_;
     }
+    if (some && args_.collective == kind::allgather) copy_own(out_[transfer_.to.count - 1].moved);
     return some;
+  }
+
+  /// The part that never travels, because this rank has it and needs it, up to that piece.
+  void copy_own(std::size_t pieces) {
+    const int own = virtual_rank();
+    const auto until = std::min(pieces * piece_elements_, whole(own).count);
+    if (until <= own_copied_ || !holds_part(own)) return;
+    copy_elements(input_of(own, own_copied_), destination(own, own_copied_), until - own_copied_, mover{past_cache_});
+    own_copied_ = until;
   }
 
   /// The number of pieces to that peer whose replies may be outstanding. References take no space in a slot.
@@ -278,10 +288,8 @@ class stream_run : piece_protocols<T>, layout {
     return some;
   }
 
-  /// Last comes a part that never travels, because this rank has it and needs it.
   void finish() {
-    const int own = virtual_rank();
-    if (holds_part(own)) copy_elements(input_of(own, 0), destination(own, 0), whole(own).count, mover{past_cache_});
+    copy_own(pieces());
     if (past_cache_) host_executor::end_past_cache();
     end_lending();
   }
@@ -289,6 +297,7 @@ class stream_run : piece_protocols<T>, layout {
   source* sources_ = nullptr;
   reply* replies_ = nullptr;
   element_position own_{};
+  std::size_t own_copied_ = 0;  ///< elements; in an allgather piece by piece, while what was sent is in the cache
   bool past_cache_ = false, has_posted_ = false;
 };
 
