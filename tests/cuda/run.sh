@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compiles the CUDA code, and runs it if there is a GPU. Usage: run.sh [headers | build | compiled | example | run | sanitize] [WORK_FOLDER [LIBRARY]]
 #
-# Needs nvcc (from NVCC, PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda) and its host compiler; `headers` also needs Python. NCCL may come from the toolkit, from
-# NCCL_ROOT or NCCL_HOME, or from the wheel nvidia-nccl.
+# Needs nvcc (from NVCC, PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda) and its host compiler; `headers`, `build` and `run` also need Python. NCCL may come
+# from the toolkit, from NCCL_ROOT or NCCL_HOME, or from the wheel nvidia-nccl.
 #   headers  compiles each CUDA header alone, without warnings
 #   build    builds the test programs and the benchmark, for this machine's GPU, else for sm_80 and as PTX; runs the benchmark, which without enough GPUs prints
 #            that it needs one, and with NCCL also nccl_start, which needs no GPU
