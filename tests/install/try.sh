@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Tests one way to use kolo from another project. Usage: try.sh WAY CMAKE COMPILER SOURCE
+# Tests one way to use kolo from another project. Usage: try.sh WAY CMAKE COMPILER SOURCE [LIBRARY]
+# LIBRARY: for compiled_plain_include, the compiled library that this compiler made; else it is built.
 set -euo pipefail
-way=$1 cmake=$2 compiler=$3 source=$4
+way=$1 cmake=$2 compiler=$3 source=$4 library=${5:-}
 consumer=$source/tests/install/consumer
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -69,8 +70,11 @@ with_cuda() {
 compiled_without_cmake() {
   local flags=(-std=c++20 -I "$source/include")
   echo '#include <kolo/impl/src.hpp>' > "$work/library.cpp"
-  "$compiler" "${flags[@]}" -DKOLO_COMPILED -c "$work/library.cpp" -o "$work/library.o"
-  "$compiler" "${flags[@]}" -DKOLO_COMPILED "$consumer/main.cpp" "$work/library.o" -pthread -o "$work/consumer"
+  if [ -z "$library" ]; then
+    library=$work/library.o
+    "$compiler" "${flags[@]}" -DKOLO_COMPILED -c "$work/library.cpp" -o "$library"
+  fi
+  "$compiler" "${flags[@]}" -DKOLO_COMPILED "$consumer/main.cpp" "$library" -pthread -o "$work/consumer"
   "$work/consumer"
   if "$compiler" "${flags[@]}" -c "$work/library.cpp" -o "$work/wrong.o" 2> "$work/log"; then echo "src.hpp compiles without KOLO_COMPILED"; exit 1; fi
   grep -q 'define KOLO_COMPILED for all files' "$work/log"
@@ -80,10 +84,10 @@ compiled_without_cmake() {
   grep -q 'include <kolo/impl/engine.hpp> for' "$work/log"
   "$compiler" "${flags[@]}" -c "$consumer/../two_modes.cpp" -o "$work/header_only.o"
   "$compiler" "${flags[@]}" -DKOLO_COMPILED -c "$consumer/../two_modes.cpp" -o "$work/compiled.o"
-  "$compiler" "$work/header_only.o" "$work/compiled.o" "$work/library.o" -pthread -o "$work/consumer"
+  "$compiler" "$work/header_only.o" "$work/compiled.o" "$library" -pthread -o "$work/consumer"
   "$work/consumer"
   "$compiler" "${flags[@]}" -DHANDED_ACROSS -c "$consumer/../two_modes.cpp" -o "$work/header_only.o"
-  if "$compiler" "$work/header_only.o" "$work/compiled.o" "$work/library.o" -pthread -o "$work/consumer" 2> "$work/log"; then
+  if "$compiler" "$work/header_only.o" "$work/compiled.o" "$library" -pthread -o "$work/consumer" 2> "$work/log"; then
     echo "a communicator was passed to code of the other mode"; exit 1
   fi
   grep -q 'kolo::v0::communicator' "$work/log" || { echo "the linker does not say why"; cat "$work/log"; exit 1; }
