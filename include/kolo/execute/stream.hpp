@@ -37,6 +37,7 @@ class stream_run : piece_protocols<T>, layout {
                              args.collective};
     transfer_ = round.main;
     plan_streams();
+    if (args.collective == kind::gather) copy_own(pieces());  // the root, while the others write
     if (round.has_local) {
       const int from = block_of(round.local.send, 0, 0);
       copy_elements(input_of(from, 0), destination(block_of(round.local.receive, 0, 0), 0), whole(from).count,
