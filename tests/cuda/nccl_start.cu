@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Linked with the real NCCL: its collectives compared with kolo's, plans, failures, and times. Without a GPU it prints why, and tests only the host's tensors.
-// nccl_start [RANKS [times]]: RANKS processes, by default one per GPU; more if NCCL_MULTI_RANK_GPU_ENABLE=1 lets ranks share a GPU (NCCL 2.30). `times`: only
-// measures calls, between threads, whose kernels can share a GPU.
+// together nccl_start [RANKS [times]], see run.sh: RANKS processes, by default one per GPU; more if NCCL_MULTI_RANK_GPU_ENABLE=1 lets ranks share a GPU
+// (NCCL 2.30). `times`: only measures calls, between threads, whose kernels can share a GPU.
 #include <kolo/compose/composite.hpp>
 #include <kolo/cuda/nccl/nccl.cuh>
 

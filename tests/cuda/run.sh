@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compiles the CUDA code, and runs it if there is a GPU. Usage: run.sh [headers | build | compiled | example | run | sanitize] [WORK_FOLDER [LIBRARY]]
 #
-# Needs nvcc (from NVCC, PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda) and its host compiler; `headers`, `build` and `run` also need Python. NCCL may come
+# Needs nvcc (from NVCC, PATH, CUDA_HOME, CUDA_PATH or /usr/local/cuda) and its host compiler; all but `compiled` and `example` also need Python. NCCL may come
 # from the toolkit, from NCCL_ROOT or NCCL_HOME, or from the wheel nvidia-nccl.
 #   headers  compiles each CUDA header alone, without warnings
 #   build    builds the test programs and the benchmark, for this machine's GPU, else for sm_80 and as PTX; runs the benchmark, which without enough GPUs prints
@@ -83,11 +83,11 @@ build() {
   # As one program, whose first argument names the one to run: this takes less than half the time.
   python3 tests/support/combine.py --main "$work/together.cu" "${programs[@]}"
   "$nvcc" "${flags[@]}" "${everywhere[@]}" "${optimised[@]}" "$work/together.cu" -o "$work/together" "${nccl[@]}"
-  "$work/together" host_staging || status=$?
-  [ $status = 0 ] || [ $status = 77 ] || return 1
-  [ ${#nccl[@]} = 0 ] || "$work/together" nccl_start
   # Alone, since it replaces operator new.
   "$nvcc" "${flags[@]}" "${everywhere[@]}" --expt-relaxed-constexpr tests/cuda/gpu_collectives.cu -o "$work/gpu_collectives" "${nccl[@]}"
+  [ ${#nccl[@]} = 0 ] || "$work/together" nccl_start
+  "$work/together" host_staging || status=$?
+  [ $status = 0 ] || [ $status = 77 ]
 }
 
 example() {
@@ -108,7 +108,7 @@ case $what in
     "$work/together" gpu | tee "$work/results.txt"
     "$work/together" gpu_processes | tee -a "$work/results.txt"
     "$work/gpu_collectives" | tee -a "$work/results.txt"
-    if has_nccl; then
+    if grep -q nccl_start "$work/together.cu"; then
       "$work/together" nccl_start | tee -a "$work/results.txt"
       if [ "${NCCL_MULTI_RANK_GPU_ENABLE:-0}" = 1 ]; then
         for ranks in 2 4; do "$work/together" nccl_start $ranks | tee -a "$work/results.txt"; done

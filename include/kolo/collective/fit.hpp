@@ -190,7 +190,9 @@ tuning fit(C& comm) {
     return probe(comm, [&] { kolo::allreduce(comm, std::span{x.data(), bytes / sizeof(float)}, kolo::max, family); });
   };
   const auto moved = [&](std::size_t bytes) {
-    return probe(comm, [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); });
+    const auto move = [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); };
+    for (int i = 0; i < 8; ++i) move();  // until a ring buffer has all its pages
+    return probe(comm, move);
   };
   const auto work = [&]<class S>(const S& s, std::size_t bytes, pattern runs_as) {
     return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>(),

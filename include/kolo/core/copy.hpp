@@ -73,8 +73,8 @@ inline std::size_t largest_cache_bytes() noexcept {
   return largest;
 }
 
-/// How the bytes of a piece reached the peer: as one_way_copy has chosen, or without asking it.
-enum class stored_by : std::uint8_t { copy = 0, slot, ring, past_cache };
+/// How the bytes of a piece were stored, if one_way_copy has chosen and timed it.
+enum class stored_by : std::uint8_t { untimed = 0, slot, ring, past_cache };
 
 /// The time per byte of each way that one_way_copy may choose, in any unit; 0: not known. A shorter time counts at
 /// once, a longer one gradually: the thread may have been interrupted.
@@ -88,8 +88,8 @@ struct time_of_ways {
   }
 };
 
-/// Chooses, for copies into memory that one other core has read since it was written, between few places, so many that
-/// the reader's cache has dropped them before they are written again (if there is such a ring), and bypassing the
+/// Chooses, for copies into memory that one other core has read since it was written, between a few slots, a ring so
+/// long that the reader's cache has dropped a line before it is written again (if there is one), and bypassing the
 /// caches. Taking a line back costs nothing if both cores share their caches, 8 ns if they share the last one, 28 ns if
 /// they share none; in a ring 2 ns if they share the last one. Bypassing costs 1 to 2.3 ns, but the reader then fetches
 /// from memory. No processor reports which case it is, and virtual ones change it; so copies and reads are timed, and
@@ -105,22 +105,20 @@ class one_way_copy {
   static constexpr bool is_timed = false;
 #endif
 
-  explicit one_way_copy(bool has_ring = false) : has_ring_{has_ring} {}
-
   /// The next copy, of that many bytes, goes this way: first each way once, then the one with which writer and reader
-  /// together take least, and another one each 32nd time, or less often if it takes longer.
-  stored_by choose([[maybe_unused]] std::size_t bytes) {
+  /// together take least, and another one each 32nd time, or less often if it takes at least twice as long.
+  stored_by choose([[maybe_unused]] std::size_t bytes, [[maybe_unused]] bool has_ring = false) {
 #if defined(__SSE2__)
-    if (bytes >= least_timed) return chosen_ = next();
+    if (bytes >= least_timed) return chosen_ = next(has_ring);
 #endif
-    return chosen_ = stored_by::copy;
+    return chosen_ = stored_by::untimed;
   }
 
   /// Calls `copy(past_cache)`, which copies that many bytes, as chosen before. Returns the way, if it was timed.
   template <class F>
   stored_by operator()([[maybe_unused]] std::size_t bytes, F copy) {
 #if defined(__SSE2__)
-    if (bytes >= least_timed && chosen_ != stored_by::copy) {
+    if (bytes >= least_timed && chosen_ != stored_by::untimed) {
       const auto begin = __builtin_ia32_rdtsc();
       copy(chosen_ == stored_by::past_cache);
       written_.took(chosen_, float(__builtin_ia32_rdtsc() - begin) / float(bytes));
@@ -128,7 +126,7 @@ class one_way_copy {
     }
 #endif
     copy(false);
-    return stored_by::copy;
+    return stored_by::untimed;
   }
 
   void took(stored_by way, float each_byte) { written_.took(way, each_byte); }
@@ -136,9 +134,9 @@ class one_way_copy {
   void reader_takes(stored_by way, float each_byte) { read_.of(way) = each_byte; }
 
  private:
-  stored_by next() {
+  stored_by next(bool has_ring) {
     constexpr stored_by all[]{stored_by::slot, stored_by::past_cache, stored_by::ring};
-    const std::uint32_t ways = has_ring_ ? 3 : 2, n = copies_++;
+    const std::uint32_t ways = has_ring ? 3 : 2, n = copies_++;
     if (n < ways) return all[n];
     std::uint32_t best = 0;
     for (std::uint32_t i = 1; i < ways; ++i)
@@ -157,8 +155,7 @@ class one_way_copy {
 
   time_of_ways written_{}, read_{};
   std::uint32_t copies_ = 0, next_try_ = 32, tries_ = 0;
-  bool has_ring_;
-  stored_by chosen_ = stored_by::copy;
+  stored_by chosen_ = stored_by::untimed;
 };
 
 /// How long a rank takes to read what another one writes by one_way_copy.

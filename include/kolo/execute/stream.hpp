@@ -37,7 +37,7 @@ class stream_run : piece_protocols<T>, layout {
                              args.collective};
     transfer_ = round.main;
     plan_streams();
-    if (args.collective == kind::gather) copy_own(pieces());  // the root, while the others write
+    if (args.collective == kind::gather) copy_own_part(transport().slots());  // the root, while the others write
     if (round.has_local) {
       const int from = block_of(round.local.send, 0, 0);
       copy_elements(input_of(from, 0), destination(block_of(round.local.receive, 0, 0), 0), whole(from).count,
@@ -81,16 +81,16 @@ class stream_run : piece_protocols<T>, layout {
   using protocols::transport, protocols::now, protocols::args_, protocols::engine_;
   using typename protocols::peer_stream;
 
-  /// Between two ranks, what goes one way is cut into four pieces, so that the receiver begins before the sender has
-  /// ended; unless it is small: a plan sends it as one piece. More ranks may take turns on a core: 64 KiB in four
-  /// pieces took 1.3 to 1.5 times as long among 3 to 8 of them on 2 cores.
+  /// Between two ranks, what goes one way is cut into quarters of 16 KiB up to a slot, so that the receiver begins
+  /// before the sender has ended; unless it is small: a plan sends it as one piece. More ranks may take turns on a
+  /// core: 64 KiB in four pieces took 1.3 to 1.5 times as long among 3 to 8 of them on 2 cores.
   std::size_t piece_bytes() {
     if (is_round_trip_) return transport().round_trip_bytes();
     const auto most = transport().slot_bytes(), small = most_small_bytes(transport());
     const auto bytes = args_.count * element_bytes();
     const bool is_cut = args_.runs_as == pattern::one_way && transport().size() == 2 && !args_.send_counts &&
                         !args_.receive_counts && bytes > small && most > small;
-    return is_cut ? std::clamp(bytes / 4, small / 2, most) : most;
+    return is_cut ? std::clamp((args_.count + 3) / 4 * element_bytes(), small / 2, most) : most;
   }
 
   /// Whether no cache holds the vector together with the peers' copies of it.
@@ -141,15 +141,16 @@ class stream_run : piece_protocols<T>, layout {
         now().peer = l.peer, done = false;
       else some = true, done &= ++l.moved == pieces_;
     }
-    if (some && args_.collective == kind::allgather) copy_own(out_[transfer_.to.count - 1].moved);
+    if (some && args_.collective == kind::allgather) copy_own_part(out_[transfer_.to.count - 1].moved);
     return some;
   }
 
   /// The part that never travels, because this rank has it and needs it, up to that piece.
-  void copy_own(std::size_t pieces) {
+  void copy_own_part(std::size_t pieces) {
     const int own = virtual_rank();
+    if (!holds_part(own)) return;
     const auto until = std::min(pieces * piece_elements_, whole(own).count);
-    if (until <= own_copied_ || !holds_part(own)) return;
+    if (until <= own_copied_) return;
     copy_elements(input_of(own, own_copied_), destination(own, own_copied_), until - own_copied_, mover{past_cache_});
     own_copied_ = until;
   }
@@ -290,7 +291,7 @@ class stream_run : piece_protocols<T>, layout {
   }
 
   void finish() {
-    copy_own(pieces());
+    copy_own_part(pieces());
     if (past_cache_) host_executor::end_past_cache();
     end_lending();
   }
@@ -298,7 +299,7 @@ class stream_run : piece_protocols<T>, layout {
   source* sources_ = nullptr;
   reply* replies_ = nullptr;
   element_position own_{};
-  std::size_t own_copied_ = 0;  ///< elements; in an allgather piece by piece, while what was sent is in the cache
+  std::size_t own_copied_ = 0;  ///< elements; in an allgather over slots piece by piece, from the cache
   bool past_cache_ = false, has_posted_ = false;
 };
 

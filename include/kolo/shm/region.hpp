@@ -158,14 +158,14 @@ struct region_shape {
     share_rings();
   }
 
-  /// A line that goes one way is cheap to write again once the cache of the core that has read it has dropped it. So if
-  /// two caches' worth fits in 5 MB with all else, as between two ranks, pieces take turns in a ring of that length. On
-  /// near cores a broadcast of 64 KiB then takes half the time that it takes in four slots.
+  /// A line that goes one way is cheap to write again once the cache of the core that has read it has dropped it. So
+  /// pieces take turns in a ring of two caches, or of what fits in 5 MB with all else, if that is three quarters of a
+  /// cache: between two ranks. On near cores a broadcast of 64 KiB then takes half the time of four slots.
   constexpr void share_rings() {
     constexpr std::size_t most_of_few = 5'000'000;
     if (pairs() == 0 || bytes() >= most_of_few || !core::one_way_copy::is_timed) return;
     ring_step = std::uint32_t(std::min(2 * cache_bytes, (most_of_few - bytes()) / pairs()) / ring_steps / 128 * 128);
-    // All pieces in flight, the next one, and what is left free at the end.
+    // The pieces in flight, with the next one, and what is left free at the end.
     const auto least = std::max(cache_bytes / 4 * 3, (slots + 1) * (slot_bytes + ring_step));
     if (ring_bytes() < least) ring_step = 0;
   }

@@ -38,8 +38,8 @@ concept Unrecorded = requires {
 /// the number that it expects, reduces the payload in place, and then publishes how many pieces it has released.
 /// Numbers only grow, and every line has one writer. Each ordered pair has two rings: `lines`, each with room for a
 /// payload of 96 bytes, and `slots` buffers for longer ones; piece n has line n % lines, and longer ones take the
-/// buffers in turn. Between two ranks, longer pieces that go one way may lie in a third ring. With one round trip in
-/// flight at a time, all pieces reuse the same buffer, which is still in the caches.
+/// buffers in turn. Between two ranks, pieces of 4 KiB and more that go one way may lie in a third ring. With one round
+/// trip in flight at a time, all pieces reuse the same buffer, which is still in the caches.
 /// Source: the credit scheme of any ring buffer; order of stores as in Lamport, "Specifying concurrent program
 /// modules", 1983.
 template <class Memory>
@@ -69,8 +69,6 @@ class slot_transport : public board_member {
       halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
       halves[1] = &exchange_of(base_.get(), shape_, rank, peer, 1);
     }
-    if (shape_.ring_step != 0)
-      for (auto& sent : sent_) sent.copies = core::one_way_copy{true};
     come();
   }
   slot_transport(slot_transport&&) noexcept = default;
@@ -98,22 +96,23 @@ class slot_transport : public board_member {
   }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
-    auto& [number, released, first, awaited, used, ring, has_turned, copies, replies] = sent_[std::size_t(peer)];
-    auto& s = slot(rank_, peer, number);
+    auto& sent = sent_[std::size_t(peer)];
+    auto& s = slot(rank_, peer, sent.number);
     s.tag = tag;
     s.bytes = bytes;
     s.claimed.store(claim_state::offered, std::memory_order_relaxed);
-    s.buffer = used;
+    s.buffer = sent.buffer;
     s.has_source = where.from.length != 0;
     s.has_reply = where.back.length != 0;
     s.spare = where.is_spare ? (spares_[std::size_t(peer)].pop() + 1) & 63 : 0;
     s.stored = where.stored;
-    if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, used), shape_) = where;
-    if (used > shape_.slots && !where.is_spare) ring = std::uint8_t(used - shape_.slots - 1 + ring_steps_of(bytes));
-    s.number.store(++number, std::memory_order_release);
+    if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, sent.buffer), shape_) = where;
+    if (sent.buffer > shape_.slots && !where.is_spare)
+      sent.ring = std::uint8_t(sent.buffer - shape_.slots - 1 + ring_steps_of(bytes));
+    s.number.store(++sent.number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
-    return number;
+    return sent.number;
   }
 
   received_slot peek(int peer) {
@@ -128,7 +127,7 @@ class slot_transport : public board_member {
     auto& s = slot(peer, rank_, number);
     auto& its = credit(peer, rank_);
     if (const std::size_t spare = s.spare) spares_[std::size_t(peer)].push(spare - 1);
-    if (s.stored != core::stored_by::copy)
+    if (s.stored != core::stored_by::untimed)
       its.read_time[int(s.stored) - 1].store(reading.took(reads_since_, s.bytes, s.stored), std::memory_order_relaxed);
     __builtin_prefetch(&slot(peer, rank_, number + far_ahead));
     its.released.store(++number, std::memory_order_release);
@@ -154,7 +153,7 @@ class slot_transport : public board_member {
   received_slot claim(int peer) {
     const auto number = received_[std::size_t(peer)].number;
     auto& s = slot(peer, rank_, number);
-    if (s.stored != core::stored_by::copy) reads_since_ = core::one_way_read::now();
+    if (s.stored != core::stored_by::untimed) reads_since_ = core::one_way_read::now();
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
@@ -350,7 +349,8 @@ class slot_transport : public board_member {
   /// For a piece that goes one way.
   std::uint8_t next_place(progress& sent, std::size_t bytes) const {
     const bool is_new = shape_.ring_step != 0 && !sent.has_turned && bytes >= core::one_way_copy::least_timed;
-    if (sent.copies.choose(is_new ? 0 : bytes) != core::stored_by::ring && !is_new) return next_buffer(sent);
+    if (sent.copies.choose(is_new ? 0 : bytes, shape_.ring_step != 0) != core::stored_by::ring && !is_new)
+      return next_buffer(sent);
     const bool is_behind_end = sent.ring + ring_steps_of(bytes) > ring_steps;
     sent.has_turned |= is_behind_end;
     return std::uint8_t(1 + shape_.slots + (is_behind_end ? 0 : sent.ring));
