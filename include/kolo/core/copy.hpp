@@ -2,7 +2,7 @@
 // Copies that bypass the caches, the choice of when to use them, and the size of the largest cache.
 #pragma once
 
-#include <kolo/config.hpp>
+#include <kolo/core/ticks.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -107,26 +107,18 @@ class one_way_copy {
 
   /// The next copy, of that many bytes, goes this way: first each way once, then the one with which writer and reader
   /// together take least, and another one each 32nd time, or less often if it takes at least twice as long.
-  stored_by choose([[maybe_unused]] std::size_t bytes, [[maybe_unused]] bool has_ring = false) {
-#if defined(__SSE2__)
-    if (bytes >= least_timed) return chosen_ = next(has_ring);
-#endif
-    return chosen_ = stored_by::untimed;
+  stored_by choose(std::size_t bytes, bool has_ring = false) {
+    return chosen_ = is_timed && bytes >= least_timed ? next(has_ring) : stored_by::untimed;
   }
 
   /// Calls `copy(past_cache)`, which copies that many bytes, as chosen before. Returns the way, if it was timed.
   template <class F>
-  stored_by operator()([[maybe_unused]] std::size_t bytes, F copy) {
-#if defined(__SSE2__)
-    if (bytes >= least_timed && chosen_ != stored_by::untimed) {
-      const auto begin = __builtin_ia32_rdtsc();
-      copy(chosen_ == stored_by::past_cache);
-      written_.took(chosen_, float(__builtin_ia32_rdtsc() - begin) / float(bytes));
-      return chosen_;
-    }
-#endif
-    copy(false);
-    return stored_by::untimed;
+  stored_by operator()(std::size_t bytes, F copy) {
+    if (bytes < least_timed || chosen_ == stored_by::untimed) return copy(false), stored_by::untimed;
+    const auto begin = ticks();
+    copy(chosen_ == stored_by::past_cache);
+    took(chosen_, float(ticks() - begin) / float(bytes));
+    return chosen_;
   }
 
   void took(stored_by way, float each_byte) { written_.took(way, each_byte); }
@@ -156,26 +148,6 @@ class one_way_copy {
   time_of_ways written_{}, read_{};
   std::uint32_t copies_ = 0, next_try_ = 32, tries_ = 0;
   stored_by chosen_ = stored_by::untimed;
-};
-
-/// How long a rank takes to read what another one writes by one_way_copy.
-class one_way_read {
- public:
-  static std::uint64_t now() {
-#if defined(__SSE2__)
-    return __builtin_ia32_rdtsc();
-#else
-    return 0;
-#endif
-  }
-  /// Records a read that began then, and returns the time per byte of that way.
-  float took(std::uint64_t since, std::size_t bytes, stored_by way) {
-    times_.took(way, float(now() - since) / float(bytes));
-    return times_.of(way);
-  }
-
- private:
-  time_of_ways times_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::core

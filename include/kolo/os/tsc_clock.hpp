@@ -2,6 +2,7 @@
 // CLOCK_MONOTONIC for frequent reads: the processor's counter, calibrated by the clock itself from time to time.
 #pragma once
 
+#include <kolo/core/ticks.hpp>
 #include <kolo/os/descriptor.hpp>
 
 #include <algorithm>
@@ -16,13 +17,7 @@ namespace kolo::inline KOLO_ABI::detail::os {
 
 /// The processor's counter, and the clock that calibrates it.
 struct processor_counter {
-  static std::uint64_t count() {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#else
-    return 0;
-#endif
-  }
+  static std::uint64_t count() { return core::ticks(); }
   static std::int64_t time() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
         .count();

@@ -5,6 +5,7 @@
 
 #include <kolo/core/less_code.hpp>
 #include <kolo/core/text.hpp>
+#include <kolo/core/ticks.hpp>
 #include <kolo/shm/board_member.hpp>
 #include <kolo/shm/group.hpp>
 #include <kolo/shm/lending.hpp>
@@ -12,6 +13,7 @@
 #include <kolo/shm/new_region.hpp>
 #include <kolo/shm/parts.hpp>
 #include <kolo/shm/region.hpp>
+#include <kolo/shm/sent_pieces.hpp>
 #include <kolo/shm/shared_heap.hpp>
 #include <kolo/shm/shrink.hpp>
 #include <kolo/transport/small_exchange.hpp>
@@ -85,13 +87,13 @@ class slot_transport : public board_member {
     if (round_trip_slots_ == 1 && sent.awaited == 0 && sent.number == sent.released) sent.first = sent.number;
     if (!has_place(peer, shape_.slots)) return nullptr;
     sent.awaited = sent.number + 1;
-    return buffer(rank_, peer, sent.buffer = next_buffer(sent));
+    return buffer(rank_, peer, sent.buffer = sent.next_buffer(shape_));
   }
   std::byte* reserve(int peer, std::size_t bytes) {
     auto& sent = sent_[std::size_t(peer)];
     const bool in_line = bytes <= shape_.line_bytes;
     if (!has_place(peer, in_line ? shape_.lines : shape_.slots)) return nullptr;
-    sent.buffer = in_line ? std::uint8_t{0} : next_place(sent, bytes);
+    sent.buffer = in_line ? std::uint8_t{0} : sent.next_place(shape_, bytes);
     return in_line ? slot(rank_, peer, sent.number).payload() : buffer(rank_, peer, sent.buffer);
   }
 
@@ -107,8 +109,7 @@ class slot_transport : public board_member {
     s.spare = where.is_spare ? (spares_[std::size_t(peer)].pop() + 1) & 63 : 0;
     s.stored = where.stored;
     if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, sent.buffer), shape_) = where;
-    if (sent.buffer > shape_.slots && !where.is_spare)
-      sent.ring = std::uint8_t(sent.buffer - shape_.slots - 1 + ring_steps_of(bytes));
+    if (!where.is_spare) sent.take_place(shape_, bytes);
     s.number.store(++sent.number, std::memory_order_release);
     fetch_next(peer, bytes);
     notify(peer);
@@ -123,12 +124,14 @@ class slot_transport : public board_member {
   }
 
   void release(int peer) {
-    auto& [number, reading] = received_[std::size_t(peer)];
+    auto& [number, times] = received_[std::size_t(peer)];
     auto& s = slot(peer, rank_, number);
     auto& its = credit(peer, rank_);
     if (const std::size_t spare = s.spare) spares_[std::size_t(peer)].push(spare - 1);
-    if (s.stored != core::stored_by::untimed)
-      its.read_time[int(s.stored) - 1].store(reading.took(reads_since_, s.bytes, s.stored), std::memory_order_relaxed);
+    if (s.stored != core::stored_by::untimed) {
+      times.took(s.stored, float(core::ticks() - reads_since_) / float(s.bytes));
+      its.read_time[int(s.stored) - 1].store(times.of(s.stored), std::memory_order_relaxed);
+    }
     __builtin_prefetch(&slot(peer, rank_, number + far_ahead));
     its.released.store(++number, std::memory_order_release);
     notify(peer);
@@ -153,7 +156,7 @@ class slot_transport : public board_member {
   received_slot claim(int peer) {
     const auto number = received_[std::size_t(peer)].number;
     auto& s = slot(peer, rank_, number);
-    if (s.stored != core::stored_by::untimed) reads_since_ = core::one_way_read::now();
+    if (s.stored != core::stored_by::untimed) reads_since_ = core::ticks();
     if (!s.has_source && !s.has_reply) return in_place(peer, number);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
@@ -309,18 +312,9 @@ class slot_transport : public board_member {
 
  private:
   static constexpr bool is_recorded = !Unrecorded<Memory>;
-  struct progress {
-    std::uint64_t number = 0, released = 0;
-    std::uint64_t first = 0;    ///< the piece since which buffers are taken one after another
-    std::uint64_t awaited = 0;  ///< the last piece whose buffer `returned` may be asked for; 0: none
-    std::uint8_t buffer = 0;    ///< the one reserved last, counted from 1; 0: a line
-    std::uint8_t ring = 0;      ///< its next free step
-    bool has_turned = false;    ///< the ring's pages have been written: its times mean something
-    core::one_way_copy copies{}, replies{};
-  };
   struct receipt {
     std::uint64_t number = 0;  ///< of pieces that were released
-    core::one_way_read reading{};
+    core::time_of_ways times{};
   };
   /// Exchanges with a peer: how many have ended; and the halves, in the order in which this rank writes them.
   struct exchange_progress {
@@ -340,25 +334,15 @@ class slot_transport : public board_member {
     return s.buffer != 0 ? buffer(from, to, s.buffer) : s.payload();
   }
 
-  std::uint8_t next_buffer(const progress& sent) const {
-    return std::uint8_t(1 + (sent.number - sent.first) % shape_.slots);
-  }
-  std::uint32_t ring_steps_of(std::size_t bytes) const {
-    return std::uint32_t((bytes + shape_.ring_step - 1) / shape_.ring_step);
-  }
-  /// For a piece that goes one way.
-  std::uint8_t next_place(progress& sent, std::size_t bytes) const {
-    const bool is_new = shape_.ring_step != 0 && !sent.has_turned && bytes >= core::one_way_copy::least_timed;
-    if (sent.copies.choose(is_new ? 0 : bytes, shape_.ring_step != 0) != core::stored_by::ring && !is_new)
-      return next_buffer(sent);
-    const bool is_behind_end = sent.ring + ring_steps_of(bytes) > ring_steps;
-    sent.has_turned |= is_behind_end;
-    return std::uint8_t(1 + shape_.slots + (is_behind_end ? 0 : sent.ring));
-  }
   /// Whether fewer pieces than that are in flight.
   bool has_place(int peer, std::uint32_t most) {
-    const auto& sent = sent_[std::size_t(peer)];
-    return sent.number - sent.released < most || sent.number - released(peer) < most;
+    auto& sent = sent_[std::size_t(peer)];
+    if (sent.number - sent.released < most) return true;
+    const auto in_flight = sent.number - released(peer);
+    for (int way = 0; way < 3; ++way)
+      sent.copies.reader_takes(core::stored_by(way + 1),
+                               credit(rank_, peer).read_time[way].load(std::memory_order_relaxed));
+    return in_flight < most;
   }
 
   /// A piece without references.
@@ -378,11 +362,7 @@ class slot_transport : public board_member {
                         number, &state_of_rank(peer)});
   }
   std::uint64_t released(int peer) {
-    auto& sent = sent_[std::size_t(peer)];
-    const auto& its = credit(rank_, peer);
-    for (int way = 0; way < 3; ++way)
-      sent.copies.reader_takes(core::stored_by(way + 1), its.read_time[way].load(std::memory_order_relaxed));
-    return sent.released = its.released.load(std::memory_order_acquire);
+    return sent_[std::size_t(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
   }
   /// Prefetches the next slot's lines, which the peer read last, if they are few: the next piece is probably as short
   /// as this one.
@@ -395,14 +375,14 @@ class slot_transport : public board_member {
     if (bytes > line - 32 && sent.buffer == 0) KOLO_PREFETCH_TO_WRITE(next + line);
     if (sent.buffer != 0)
       for (std::size_t at = 0; at < bytes; at += line)
-        KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, next_buffer(sent)) + at);
+        KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, sent.next_buffer(shape_)) + at);
   }
 
   Memory memory_;
   std::uint64_t region_;
   std::uint32_t round_trip_slots_ = shape_.round_trip_slots();
   resource_pointer heap_;
-  core::dynarray<progress> sent_;
+  core::dynarray<sent_pieces> sent_;
   core::dynarray<receipt> received_;
   std::uint64_t reads_since_ = 0;  ///< when the last one was claimed: those claimed before waited for it
   core::dynarray<exchange_progress> exchanges_;
