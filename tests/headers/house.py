@@ -42,7 +42,7 @@ ROOMS = {
     "observe": {"impl", "execute", "transport", "os", "core"},
     "compose": {"impl", "launch", "shm", "execute", "transport", "view", "core"},
     "simulate": {"impl", "launch", "execute", "schedule", "transport", "core"},
-    "collective": {"impl", "select", "execute", "schedule", "transport", "reduce", "view", "core"},
+    "collective": {"impl", "select", "execute", "schedule", "transport", "reduce", "view", "os", "core"},
     "train": {"impl", "collective", "select", "execute", "reduce", "view", "os", "core"},
     ALL: {"collective", "launch", "shm", "execute", "schedule", "reduce", "view", "core"},
     **OWN,

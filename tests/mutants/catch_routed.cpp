@@ -57,6 +57,12 @@ void choices() {
     expect(ways(comm) == 9 && ways(comm, kolo::kind::allgather) == 6);
     comm.engine()->fitted = std::make_unique<const kolo::tuning>(kolo::default_tuning::messages);
     expect(ways(comm) == 9 && ways(comm, kolo::kind::allgather) == 4);
+    comm.engine()->resolved.fitted_nodes = std::make_shared<const kolo::detail::select::node_schedules<>>(
+        kolo::topology{.ranks_per_node = 3}, 6, kolo::tuning{}, []<kolo::kind K>() {
+          return std::span<const kolo::detail::select::candidate>{kolo::detail::select::candidates_for<K, false>};
+        });
+    const auto gathered = kolo::explain(comm, kolo::kind::allgather, 1 << 20).candidates;  // two_level costs nothing
+    expect(gathered.size() == 6 && gathered[1].seconds == 0 && gathered[2].seconds > 0);
   });
   testing::run_routed_threads(testing::by_turns(6), [](auto& comm) { expect(ways(comm) == 7); });
 }

@@ -15,11 +15,12 @@
 #include <kolo/impl/engine.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/family.hpp>
+#include <kolo/schedule/two_level.hpp>
 #include <kolo/select/choose.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -49,6 +50,21 @@ double probe(auto& comm, auto&& run) {
   return least;
 }
 
+/// The time of an allreduce of `bytes` that combines by max.
+double seconds_of_max(auto& comm, const auto& family, std::size_t bytes) {
+  std::vector<float> x(bytes / sizeof(float));
+  return probe(comm, [&] { kolo::allreduce(comm, x, kolo::max, family); });
+}
+
+template <Transport T, class S>
+workload work_of(const S& s, int size, std::size_t bytes, pattern runs_as) {
+  return select::workload_of(execute::erase_schedule(s, size), S::collective, size, bytes, kolo::is_relative<S>(),
+                             HasBoard<T> && execute::uses_board(S::collective, runs_as, size));
+}
+
+/// The lengths that a fit measures.
+inline constexpr std::size_t small_bytes = 64, large_bytes = 256 * 1024;
+
 struct measured_pattern {
   pattern runs_as;
   double small, large;  ///< seconds
@@ -61,8 +77,7 @@ inline double believable(double factor) { return std::clamp(factor, 1e-3, 1e3); 
 
 /// Scales the costs per round and message by the small measurement, the costs per byte by the additional time of the
 /// large one.
-inline void scale(tuning& table, int size, const measured_pattern& m, std::size_t small_bytes,
-                  std::size_t large_bytes) {
+inline void scale(tuning& table, int size, const measured_pattern& m) {
   const double start = believable(m.small / table.seconds(size, m.runs_as, small_bytes, m.small_work));
   workload starts = m.large_work;
   starts.bytes = starts.shared = starts.combined = 0;
@@ -78,11 +93,11 @@ inline void scale(tuning& table, int size, const measured_pattern& m, std::size_
 }
 
 /// Scales the costs of combining alone: by the time of a combining schedule minus that of everything else in it.
-inline void scale_combining(tuning& table, int size, const measured_pattern& m, std::size_t bytes) {
+inline void scale_combining(tuning& table, int size, const measured_pattern& m) {
   workload rest = m.large_work;
   rest.combined = 0;
-  const double all = table.seconds(size, m.runs_as, bytes, m.large_work),
-               others = table.seconds(size, m.runs_as, bytes, rest);
+  const double all = table.seconds(size, m.runs_as, large_bytes, m.large_work),
+               others = table.seconds(size, m.runs_as, large_bytes, rest);
   const double factor = all > others ? believable((m.large - others) / (all - others)) : 1;
   for (auto& row : table.rows)
     if (row.runs_as == m.runs_as)
@@ -142,6 +157,20 @@ void for_each_number(const tuning& table, auto see) {
   }
 }
 
+/// Compares values between ranks.
+class fingerprint {
+ public:
+  void add(std::uint64_t x) { digest_ = (digest_ ^ x) * 1099511628211u; }
+  bool is_of_all(auto& comm) const {
+    std::uint64_t least[] = {digest_, ~digest_};
+    kolo::allreduce(comm, least, kolo::min, one_shot{});
+    return least[0] == ~least[1];
+  }
+
+ private:
+  std::uint64_t digest_ = 14695981039346656037u;
+};
+
 }  // namespace detail::collective
 
 /// Collective: the automatic choice of this communicator, and of those split off it, uses `table` from now on; an
@@ -153,20 +182,16 @@ void use_tuning(Communicator auto& comm, const tuning& table) {
   detail::collective::not_after_a_choice(comm, "use_tuning");
   if (!table.row_for(comm.size(), pattern::rounds))
     comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
-  std::uint64_t digest = 14695981039346656037u;
-  const auto add = [&](double x) {
+  detail::collective::fingerprint all;
+  detail::collective::for_each_number(table, [&](double x) {
     if (!(x >= 0 && std::isfinite(x)))
       comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or not a number");
-    std::uint64_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    digest = (digest ^ bits) * 1099511628211u;
-  };
-  detail::collective::for_each_number(table, add);
-  std::uint64_t least[] = {digest, ~digest};
-  kolo::allreduce(comm, least, kolo::min, one_shot{});
-  if (least[0] != ~least[1]) comm.engine()->refuse("use_tuning", "the ranks name different tables");
+    all.add(std::bit_cast<std::uint64_t>(x));
+  });
+  if (!all.is_of_all(comm)) comm.engine()->refuse("use_tuning", "the ranks name different tables");
   comm.engine()->named = std::make_unique<const tuning>(table);
   comm.engine()->fitted.reset();
+  comm.engine()->resolved.fitted_nodes.reset();
 }
 
 /// Collective: measures a few collectives for some milliseconds, and scales the table that this communicator uses to
@@ -178,50 +203,45 @@ void use_tuning(Communicator auto& comm, const tuning& table) {
 /// Errors  invalid_argument: an algorithm has been chosen already.
 template <Communicator C>
 tuning fit(C& comm) {
-  using detail::execute::erase_schedule, detail::select::fixed_table, detail::collective::probe,
-      detail::select::stateless, detail::select::workload_of;
-  detail::collective::not_after_a_choice(comm, "fit");
-  constexpr std::size_t small = 64, large = 256 * 1024;
-  const int p = comm.size();
-  tuning table = fixed_table(*comm.engine());
-  if (p == 1) return table;
-  std::vector<float> x(large / sizeof(float), 0.0f);
-  const auto reduced = [&](const auto& family, std::size_t bytes) {
-    return probe(comm, [&] { kolo::allreduce(comm, std::span{x.data(), bytes / sizeof(float)}, kolo::max, family); });
-  };
-  const auto moved = [&](std::size_t bytes) {
-    const auto move = [&] { kolo::broadcast(comm, std::span{x.data(), bytes / sizeof(float)}, 0, one_shot{}); };
-    for (int i = 0; i < 8; ++i) move();  // until a ring buffer has all its pages
-    return probe(comm, move);
-  };
-  const auto work = [&]<class S>(const S& s, std::size_t bytes, pattern runs_as) {
-    return workload_of(erase_schedule(s, p), S::collective, p, bytes, is_relative<S>(),
-                       HasBoard<typename C::transport_type> && detail::execute::uses_board(S::collective, runs_as, p));
-  };
-  const auto scale_by = [&](pattern runs_as, const auto& s, double at_small, double at_large) {
-    detail::collective::scale(table, p, {runs_as, at_small, at_large, work(s, small, runs_as), work(s, large, runs_as)},
-                              small, large);
-  };
   using T = typename C::transport_type;
+  using detail::collective::small_bytes, detail::collective::large_bytes, detail::collective::seconds_of_max,
+      detail::collective::work_of, detail::select::stateless;
+  detail::collective::not_after_a_choice(comm, "fit");
+  const int p = comm.size();
+  tuning table = detail::select::fixed_table(*comm.engine());
+  if (p == 1) return table;
+  const auto scale_by = [&](pattern runs_as, const auto& s, auto&& seconds) {
+    const double at_small = seconds(small_bytes), at_large = seconds(large_bytes);
+    detail::collective::scale(
+        table, p,
+        {runs_as, at_small, at_large, work_of<T>(s, p, small_bytes, runs_as), work_of<T>(s, p, large_bytes, runs_as)});
+  };
+  const auto combining = [&](const auto& family) {
+    return [&](std::size_t bytes) { return seconds_of_max(comm, family, bytes); };
+  };
+  const auto moving = [&](const auto& family) {
+    return [&](std::size_t bytes) {
+      std::vector<float> x(bytes / sizeof(float));
+      const auto move = [&] { kolo::broadcast(comm, x, 0, family); };
+      for (int i = 0; i < 8; ++i) move();  // until a ring buffer has all its pages
+      return detail::collective::probe(comm, move);
+    };
+  };
   const bool has_streams = detail::transport::has_streams(comm.transport());
   if (has_streams) {
-    scale_by(pattern::exchange, stateless<one_shot::allreduce>, reduced(one_shot{}, small), reduced(one_shot{}, large));
-    scale_by(pattern::there_and_back, stateless<two_shot::allreduce>, reduced(two_shot{}, small),
-             reduced(two_shot{}, large));
-    scale_by(pattern::one_way, stateless<one_shot::broadcast>, moved(small), moved(large));
+    scale_by(pattern::exchange, stateless<one_shot::allreduce>, combining(one_shot{}));
+    scale_by(pattern::there_and_back, stateless<two_shot::allreduce>, combining(two_shot{}));
+    scale_by(pattern::one_way, stateless<one_shot::broadcast>, moving(one_shot{}));
   }
-  scale_by(pattern::rounds, stateless<chain::broadcast>,
-           probe(comm,
-                 [&] {
-                   kolo::broadcast(comm, std::span{x.data(), small / 4}, 0, chain{});
-                 }),
-           probe(comm, [&] { kolo::broadcast(comm, x, 0, chain{}); }));
+  scale_by(pattern::rounds, stateless<chain::broadcast>, moving(chain{}));
   if (!has_streams) {
-    const double combining = reduced(circulant{}, large);
-    detail::collective::scale_combining(
-        table, p,
-        {pattern::rounds, combining, combining, {}, work(stateless<circulant::allreduce>, large, pattern::rounds)},
-        large);
+    const double seconds = seconds_of_max(comm, circulant{}, large_bytes);
+    detail::collective::scale_combining(table, p,
+                                        {pattern::rounds,
+                                         seconds,
+                                         seconds,
+                                         {},
+                                         work_of<T>(stateless<circulant::allreduce>, p, large_bytes, pattern::rounds)});
   }
   if constexpr (detail::select::HasNative<T>) {
     table.native = {};
@@ -231,6 +251,35 @@ tuning fit(C& comm) {
         [&]<kind K>() { row.seconds[std::size_t(K)] = detail::collective::fit_natively<K>(comm); });
   }
   comm.engine()->fitted = std::make_unique<const tuning>(table);
+  return table;
+}
+
+/// Collective: `fit(comm)`, then measures `two_level<>` on these nodes, which is a candidate from then on wherever the
+/// fitted table decides an allreduce, a reduce_scatter or an allgather. The nodes may be parts of a host:
+/// `fit(comm, topology_of(comm, locality::cache))`. The table that is returned is the one of `fit(comm)`.
+/// Errors  those of `fit(comm)`; invalid_argument: the ranks do not fill the nodes, or name different ones.
+template <Communicator C>
+tuning fit(C& comm, const topology& nodes) {
+  using detail::collective::small_bytes, detail::collective::large_bytes, detail::collective::seconds_of_max;
+  const int p = comm.size();
+  if (!nodes.holds(p)) comm.engine()->refuse("fit", "the nodes do not hold the ranks of this communicator");
+  detail::collective::fingerprint all;
+  all.add(std::uint64_t(nodes.ranks_per_node));
+  for (const auto n : nodes.sizes) all.add(n);
+  if (!all.is_of_all(comm)) comm.engine()->refuse("fit", "the ranks name different nodes");
+  const tuning table = fit(comm);
+  if (nodes.nodes(p) == 1 || nodes.nodes(p) == p) return table;
+  using T = typename C::transport_type;
+  const two_level<> on_both{.nodes = nodes};
+  const auto s = schedule_of<kind::allreduce>(on_both);
+  const auto work = [&](std::size_t bytes) { return detail::collective::work_of<T>(s, p, bytes, pattern::rounds); };
+  tuning measured = table;
+  detail::collective::scale(measured, p,
+                            {pattern::rounds, seconds_of_max(comm, on_both, small_bytes),
+                             seconds_of_max(comm, on_both, large_bytes), work(small_bytes), work(large_bytes)});
+  const bool has_streams = detail::transport::has_streams(comm.transport());
+  comm.engine()->resolved.fitted_nodes = std::make_shared<const detail::select::node_schedules<>>(
+      nodes, p, measured, [&]<kind K>() { return detail::select::candidates_over<K, T>(has_streams); });
   return table;
 }
 

@@ -139,6 +139,7 @@ class call_cache {
 
   /// The candidates for ranks on several nodes: answers refer to their schedules, so they are moved together.
   mutable std::shared_ptr<const select::node_choice> by_nodes{};
+  std::shared_ptr<const select::node_choice> fitted_nodes{};  ///< those that a fit measured
 
  private:
   [[gnu::noinline]] small_call& small_beside(small_call& first, const small_key& key) {

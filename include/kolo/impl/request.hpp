@@ -46,7 +46,8 @@ struct pending_call {
   }
 
   std::shared_ptr<engine<T>> e;
-  std::shared_ptr<const select::node_choice> by_nodes = e->resolved.by_nodes;  ///< its schedule may be one of these
+  std::shared_ptr<const select::node_choice> by_nodes = e->resolved.by_nodes,  ///< its schedule may be one of these
+      fitted_nodes = e->resolved.fitted_nodes;
   std::unique_ptr<any_call> call;
   bool has_ended = false;
   std::unique_ptr<comparison> before{};

@@ -26,7 +26,7 @@ namespace kolo::inline KOLO_ABI::detail::select {
                                                      const tuning& table) {
   if (c.is_native) return table.native_seconds(q.size, q.collective, q.bytes);
   const execute::schedule_ref s = c.of(q.size);
-  if (q.nodes) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
+  if (q.nodes && q.nodes->predicts(c)) return q.nodes->seconds(*q.nodes, s, q.collective, q.bytes, table);
   const pattern p = q.runs_as(s);
   return table.seconds(q.size, p, q.bytes,
                        workload_of(s, q.collective, q.size, q.bytes, c.is_relative,
@@ -65,7 +65,7 @@ inline const tuning& deciding(const selection_query& q, const tuning& fixed, con
                                                        const tuning& fixed, const tuning* fitted) {
   const auto best = fastest(all, q, deciding(q, fixed, fitted));
   if (!fitted || !q.leaves_bits(all[best])) return best;
-  selection_query of_one_link = q;  // a fit measures one kind of link only
+  selection_query of_one_link = q;  // the fitted table is of all links together
   of_one_link.nodes = nullptr;
   return fastest(all, of_one_link, *fitted, all[best].tree);
 }
@@ -111,8 +111,8 @@ const tuning& fixed_table(const execute::engine<T>& e) {
 
 template <kind K, class T>
 std::span<const candidate> candidates_in(const selection_query& q) {
-  if constexpr (OnNodes<T>)
-    if (q.nodes) return q.nodes->candidates_of<K>();
+  if (q.nodes)
+    if (const auto all = q.nodes->candidates_of<K>(); !all.empty()) return all;
   return candidates_over<K, T>(q.has_streams);
 }
 
@@ -132,7 +132,7 @@ template <Transport T>
                     .takes_native = c.may_be_native && is_native_available(e.transport),
                     .native_first = ComesFirst<T> && !e.named,
                     .most_native_bytes = most_native_bytes<T>};
-  if (!uses_fit(q, e.fitted.get())) q.nodes = nodes_under(e);
+  q.nodes = uses_fit(q, e.fitted.get()) ? e.resolved.fitted_nodes.get() : nodes_under(e);
   return q;
 }
 

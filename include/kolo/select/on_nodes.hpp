@@ -83,18 +83,20 @@ struct node_choice {
   std::vector<int> nodes;
   int most_local_ranks = 1;                ///< ranks of the largest node
   std::vector<candidate> candidates[3]{};  ///< allreduce, reduce_scatter, allgather; empty: ranks are not in node order
+  std::unique_ptr<const tuning> measured{};  ///< set by a fit: predicts two_level alone, all links together
   double (*seconds)(const node_choice&, const execute::schedule_ref&, kind, std::size_t bytes,
                     const tuning& far) = nullptr;  ///< a pointer, so that a program without nodes does not link it
 
   node_choice(const node_choice&) = delete;
   node_choice& operator=(const node_choice&) = delete;
 
+  bool predicts(const candidate& c) const { return c.placed.at || !measured; }
+  /// Empty if two_level is no candidate.
   template <kind K>
   std::span<const candidate> candidates_of() const {
     constexpr int index = K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : K == kind::allgather ? 2 : -1;
-    if constexpr (index >= 0)
-      if (!candidates[index].empty()) return candidates[index];
-    return candidates_for<K, false>;
+    if constexpr (index >= 0) return candidates[index];
+    else return {};
   }
 
  protected:
@@ -117,28 +119,43 @@ struct node_schedules final : node_choice {
       most_local_ranks = std::max(most_local_ranks, int(std::count(nodes.begin(), nodes.end(), n)));
     topology found;
     if (!nodes_in_order(nodes, found).empty()) return;
-    fill<kind::allreduce>(allreduce, found);
-    fill<kind::reduce_scatter>(reduce_scatter, found);
-    fill<kind::allgather>(allgather, found);
+    fill(found, []<kind K>() { return std::span<const candidate>{candidates_for<K, false>}; });
+  }
+  /// For a fit. `beside`: returns the other candidates of a collective.
+  node_schedules(const topology& on, int size, const tuning& of_two_level, auto&& beside)
+      : node_choice{std::vector<int>(std::size_t(size))} {
+    seconds = &as_measured;
+    measured = std::make_unique<const tuning>(of_two_level);
+    fill(on, beside);
   }
 
  private:
+  static double as_measured(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
+                            const tuning&) {
+    const int size = int(on.nodes.size());
+    return on.measured->seconds(size, pattern::rounds, bytes, workload_of(s, k, size, bytes, false));
+  }
   static double predict(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
                         const tuning& far) {
     const auto l = workloads_on<Used>(on.nodes, s, k, bytes);
     return default_tuning::shared_memory.seconds(on.most_local_ranks, pattern::rounds, bytes, l[0]) +
            far.seconds(int(on.nodes.size()), pattern::rounds, bytes, l[1]);
   }
+  void fill(const topology& found, auto&& beside) {
+    fill_kind<kind::allreduce>(candidates[0], allreduce, found, beside);
+    fill_kind<kind::reduce_scatter>(candidates[1], reduce_scatter, found, beside);
+    fill_kind<kind::allgather>(candidates[2], allgather, found, beside);
+  }
   template <kind K>
-  void fill(std::array<two<K>, 2>& schedules, const topology& found) {
-    auto& all = candidates[K == kind::allreduce ? 0 : K == kind::reduce_scatter ? 1 : 2];
-    all.assign(std::begin(candidates_for<K, false>), std::end(candidates_for<K, false>));
+  void fill_kind(std::vector<candidate>& all, std::array<two<K>, 2>& schedules, const topology& found, auto&& beside) {
+    const std::span<const candidate> others = beside.template operator()<K>();
+    all.assign(others.begin(), others.end());
     for (const int lanes : {0, 1}) {
       auto& s = schedules[std::size_t(lanes)] = schedule_of<K>(two_level<>{.nodes = found, .lanes = lanes});
       const execute::schedule_ref ref = execute::erase_schedule(s, int(nodes.size()));
-      all.push_back({.name = lanes == 0 ? "two_level" : "two_level on 1 lane",
-                     .placed = ref,
-                     .is_ordered = is_ordered<two<K>>()});
+      all.insert(all.end() - (all.back().is_native ? 1 : 0), {.name = lanes == 0 ? "two_level" : "two_level on 1 lane",
+                                                              .placed = ref,
+                                                              .is_ordered = is_ordered<two<K>>()});
     }
   }
 };

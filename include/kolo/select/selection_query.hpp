@@ -27,7 +27,7 @@ struct selection_query {
   bool takes_native = false;
   bool native_first = false;  ///< the transport's own is selected if its time is not known
   std::size_t most_native_bytes = INT_MAX;
-  const node_choice* nodes = nullptr;  ///< set if there are two kinds of links and no fitted table decides
+  const node_choice* nodes = nullptr;  ///< set if ranks form nodes: the transport's, or those of the fit that decides
 
   bool is_eligible(const candidate& c) const {
     return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : is_supported_by(c);

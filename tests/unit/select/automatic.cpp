@@ -425,8 +425,45 @@ TEST_CASE("a fit is the same on all ranks, and changes no bit that must not chan
   }
 }
 
+TEST_CASE("fitted on nodes, two_level is a candidate where the fitted table decides, and runs if it is the fastest") {
+  const topology in_twos{.ranks_per_node = 2};
+  std::atomic<int> wrong = 0;
+  threads::run(4, [&](auto& comm) {
+    auto plain = comm.split(0, comm.rank());
+    const auto any = ordered<order::any>(automatic{});
+    wrong += error_text([&] { fit(plain, topology{.sizes = {2, 1}}); }).find("do not hold") == std::string::npos;
+    auto other = comm.split(0, comm.rank());
+    wrong += error_text([&] {
+               fit(other, comm.rank() == 3 ? topology{.ranks_per_node = 3} : in_twos);
+             }).find("different nodes") == std::string::npos;
+    fit(comm, in_twos);
+    const auto seconds_of_two_level = [&](kind k, order allowed) {
+      double found = -1;
+      for (const auto& c : explain(comm, k, 1 << 20, {.allowed = allowed}).candidates)
+        if (c.algorithm == "two_level") found = c.seconds;
+      return found;
+    };
+    wrong += seconds_of_two_level(kind::allreduce, order::any) <= 0;
+    wrong += seconds_of_two_level(kind::reduce_scatter, order::any) <= 0;
+    wrong += seconds_of_two_level(kind::allgather, order::fixed_for_size) <= 0;
+    wrong += seconds_of_two_level(kind::allreduce, order::fixed_for_size) >= 0;
+    wrong += seconds_of_two_level(kind::broadcast, order::any) >= 0;
+
+    using T = typename std::remove_cvref_t<decltype(comm)>::transport_type;
+    comm.engine()->resolved.fitted_nodes = std::make_shared<const detail::select::node_schedules<>>(
+        in_twos, 4, tuning{}, []<kind K>() { return detail::select::candidates_over<K, T>(true); });
+    wrong += explain(comm, kind::allreduce, 4, {.allowed = order::any}).choice != "two_level";
+    wrong += sum_of_operands(comm, 1, any) != 0;  // (1e8 + 1) + (-1e8 + 1)
+    wrong += sum_of_operands(comm, 1) != 1;       // from the left
+    std::vector<int> all(4);
+    kolo::allgather(comm, std::vector<int>{comm.rank()}, all);
+    wrong += all != std::vector<int>{0, 1, 2, 3};
+  });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("a fit follows networks that are 300 times slower, or faster, than the table") {
-  constexpr std::size_t small_bytes = 64, large_bytes = 256 * 1024;
+  using detail::collective::small_bytes, detail::collective::large_bytes;
   constexpr workload small{.hops = 1, .messages = 1, .bytes = small_bytes},
       large{.hops = 1, .messages = 1, .bytes = large_bytes, .combined = large_bytes};
   for (const double factor : {1.0 / 300, 1.0, 300.0}) {
@@ -437,8 +474,7 @@ TEST_CASE("a fit follows networks that are 300 times slower, or faster, than the
     tuning t = before;
     detail::collective::scale(
         t, 2,
-        {pattern::rounds, factor * seconds(small_bytes, small), factor * seconds(large_bytes, large), small, large},
-        small_bytes, large_bytes);
+        {pattern::rounds, factor * seconds(small_bytes, small), factor * seconds(large_bytes, large), small, large});
     CHECK(t.rows[0].message == Approx(factor * before.rows[0].message));
     CHECK(t.rows[0].bytes[3] == Approx(factor * before.rows[0].bytes[3]));
     t = before;
@@ -446,7 +482,7 @@ TEST_CASE("a fit follows networks that are 300 times slower, or faster, than the
     moved.combined = 0;
     const double others = seconds(large_bytes, moved),
                  measured = others + factor * (seconds(large_bytes, large) - others);
-    detail::collective::scale_combining(t, 2, {pattern::rounds, measured, measured, {}, large}, large_bytes);
+    detail::collective::scale_combining(t, 2, {pattern::rounds, measured, measured, {}, large});
     CHECK(t.rows[0].combined[3] == Approx(factor * before.rows[0].combined[3]));
   }
 }
@@ -628,6 +664,14 @@ TEST_CASE("a native collective is a candidate with a time, or is listed with the
   CHECK(told(1e-9, kind::allgather, 4096, {.ragged = true}).choice == "native");
   CHECK(refusal(0, kind::broadcast, 4096, {}).find("kolo::fit(comm) measures it") != std::string::npos);
   CHECK(refusal(1e-9, kind::broadcast, 4096, {.native = false}).find("not of these elements") != std::string::npos);
+  const tuning slow = table_with_native(100);
+  comm.engine()->fitted = std::make_unique<const tuning>(slow);
+  comm.engine()->resolved.fitted_nodes = std::make_shared<const detail::select::node_schedules<>>(
+      topology{.ranks_per_node = 1}, comm.size(), slow,
+      []<kind K>() { return detail::select::candidates_over<K, over_a_library>(false); });
+  const auto all = detail::select::candidates_in<kind::allgather, over_a_library>(
+      {.size = comm.size(), .nodes = comm.engine()->resolved.fitted_nodes.get()});
+  CHECK((all.back().is_native && std::string{all[all.size() - 2].name} == "two_level on 1 lane"));
   self::communicator alone;
   for (const auto& c : explain(alone, kind::broadcast, 4096).candidates) CHECK(c.algorithm != "native");
 }
