@@ -81,16 +81,16 @@ template <class Used = void>
 /// The nodes of a communicator's ranks.
 struct node_choice {
   std::vector<int> nodes;
-  int most_local_ranks = 1;                ///< ranks of the largest node
-  std::vector<candidate> candidates[3]{};  ///< allreduce, reduce_scatter, allgather; empty: ranks are not in node order
-  std::unique_ptr<const tuning> measured{};  ///< set by a fit: predicts two_level alone, all links together
+  int most_local_ranks = 1;                    ///< ranks of the largest node
+  std::span<const candidate> candidates[3]{};  ///< allreduce, reduce_scatter, allgather; empty: not in node order
+  bool is_fitted = false;                      ///< `seconds` predicts two_level only, all links together
   double (*seconds)(const node_choice&, const execute::schedule_ref&, kind, std::size_t bytes,
                     const tuning& far) = nullptr;  ///< a pointer, so that a program without nodes does not link it
 
   node_choice(const node_choice&) = delete;
   node_choice& operator=(const node_choice&) = delete;
 
-  bool predicts(const candidate& c) const { return c.placed.at || !measured; }
+  bool predicts(const candidate& c) const { return c.placed.at || !is_fitted; }
   /// Empty if two_level is no candidate.
   template <kind K>
   std::span<const candidate> candidates_of() const {
@@ -112,6 +112,8 @@ struct node_schedules final : node_choice {
   std::array<two<kind::allreduce>, 2> allreduce{};
   std::array<two<kind::reduce_scatter>, 2> reduce_scatter{};
   std::array<two<kind::allgather>, 2> allgather{};
+  std::vector<candidate> of_kind[3]{};
+  tuning measured{};
 
   explicit node_schedules(const std::vector<int>& of) : node_choice{of} {
     seconds = &predict;
@@ -123,9 +125,9 @@ struct node_schedules final : node_choice {
   }
   /// For a fit. `beside`: returns the other candidates of a collective.
   node_schedules(const topology& on, int size, const tuning& of_two_level, auto&& beside)
-      : node_choice{std::vector<int>(std::size_t(size))} {
+      : node_choice{std::vector<int>(std::size_t(size))}, measured{of_two_level} {
     seconds = &as_measured;
-    measured = std::make_unique<const tuning>(of_two_level);
+    is_fitted = true;
     fill(on, beside);
   }
 
@@ -133,7 +135,8 @@ struct node_schedules final : node_choice {
   static double as_measured(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
                             const tuning&) {
     const int size = int(on.nodes.size());
-    return on.measured->seconds(size, pattern::rounds, bytes, workload_of(s, k, size, bytes, false));
+    return static_cast<const node_schedules&>(on).measured.seconds(size, pattern::rounds, bytes,
+                                                                   workload_of(s, k, size, bytes, false));
   }
   static double predict(const node_choice& on, const execute::schedule_ref& s, kind k, std::size_t bytes,
                         const tuning& far) {
@@ -142,12 +145,13 @@ struct node_schedules final : node_choice {
            far.seconds(int(on.nodes.size()), pattern::rounds, bytes, l[1]);
   }
   void fill(const topology& found, auto&& beside) {
-    fill_kind<kind::allreduce>(candidates[0], allreduce, found, beside);
-    fill_kind<kind::reduce_scatter>(candidates[1], reduce_scatter, found, beside);
-    fill_kind<kind::allgather>(candidates[2], allgather, found, beside);
+    fill_kind<kind::allreduce>(0, allreduce, found, beside);
+    fill_kind<kind::reduce_scatter>(1, reduce_scatter, found, beside);
+    fill_kind<kind::allgather>(2, allgather, found, beside);
   }
   template <kind K>
-  void fill_kind(std::vector<candidate>& all, std::array<two<K>, 2>& schedules, const topology& found, auto&& beside) {
+  void fill_kind(int index, std::array<two<K>, 2>& schedules, const topology& found, auto&& beside) {
+    auto& all = of_kind[index];
     const std::span<const candidate> others = beside.template operator()<K>();
     all.assign(others.begin(), others.end());
     for (const int lanes : {0, 1}) {
@@ -157,6 +161,7 @@ struct node_schedules final : node_choice {
                                                               .placed = ref,
                                                               .is_ordered = is_ordered<two<K>>()});
     }
+    candidates[index] = all;
   }
 };
 
