@@ -4,6 +4,7 @@
 
 #include <kolo/collective/allgather.hpp>
 #include <kolo/os/cores.hpp>
+#include <kolo/schedule/bruck.hpp>
 #include <kolo/schedule/topology.hpp>
 #include <kolo/select/nodes_in_order.hpp>
 
@@ -22,7 +23,7 @@ template <class C>
 std::vector<int> numbers_of(C& comm, int mine) {
   std::vector<int> numbers(std::size_t(comm.size()));
   if constexpr (space_of<typename C::transport_type> == memory_space::host) {
-    kolo::allgather(comm, std::span<const int>{&mine, 1}, numbers);
+    kolo::allgather(comm, std::span<const int>{&mine, 1}, numbers, bruck{});  // named: a fit may follow
   } else {
     numbers = execute::allgather_nodes(*comm.engine(), mine);
   }

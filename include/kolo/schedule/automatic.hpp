@@ -52,8 +52,9 @@ struct order {
 ///
 /// Where ranks form nodes (`routed`), the default table of shared memory predicts the transfers inside a node, and the
 /// chosen table those between nodes. An allreduce, reduce_scatter or allgather may then be `two_level<>`, on all lanes
-/// or on one, if ranks are numbered node by node. The choice depends on the nodes too, and so do the bits. This does
-/// not apply where a fitted table decides: a fit knows one kind of link.
+/// or on one, if ranks are numbered node by node. The choice depends on the nodes too, and so do the bits. Where a
+/// fitted table decides, it is for all links together, and `two_level<>` is a candidate if that fit measured it
+/// (`kolo::fit(comm, nodes)`).
 ///
 /// A table that was fitted in this run (`kolo::fit`) decides only what changes no bit: where nothing is combined, and
 /// among candidates that combine in the same order. It decides everything with `ordered<order::any>(automatic{})`, and
