@@ -115,6 +115,9 @@ TEST_CASE("device: topology_of exchanges the nodes on the host while a request i
         wrong.expect(machine.ranks_per_node == 2, "two ranks a node");
         request.wait();
         expect_same(wrong, "a sum", comm.rank(), x.values(), summed(comm.size(), 3000));
+        auto same = comm.split(0, comm.rank());
+        const auto refusal = words_of([&] { kolo::topology_of(same, kolo::locality::cache); });
+        wrong.expect(refusal.find("views of devices lie in no cache") != std::string::npos, "a cache");
       },
       o);
 }

@@ -20,11 +20,13 @@ namespace detail::collective {
 /// The number of each rank, exchanged on the host; on a communicator for device views it waits for all started
 /// operations.
 template <class C>
-std::vector<int> numbers_of(C& comm, int mine) {
+std::vector<int> numbers_of(C& comm, int mine, [[maybe_unused]] locality by) {
   std::vector<int> numbers(std::size_t(comm.size()));
   if constexpr (space_of<typename C::transport_type> == memory_space::host) {
     kolo::allgather(comm, std::span<const int>{&mine, 1}, numbers, bruck{});  // named: a fit may follow
   } else {
+    if (by != locality::node)
+      comm.engine()->refuse("topology_of", "views of devices lie in no cache or NUMA node; pass locality::node");
     numbers = execute::allgather_nodes(*comm.engine(), mine);
   }
   return numbers;
@@ -32,7 +34,7 @@ std::vector<int> numbers_of(C& comm, int mine) {
 
 /// Ranks with equal numbers share what `by` names; -1: this rank is bound to none.
 topology topology_by(auto& comm, int mine, locality by) {
-  const auto numbers = numbers_of(comm, mine);
+  const auto numbers = numbers_of(comm, mine, by);
   const char* const called = by == locality::node ? "node" : by == locality::numa_node ? "NUMA node" : "cache";
   for (std::size_t r = 0; r < numbers.size(); ++r)
     if (numbers[r] < 0)
@@ -52,7 +54,8 @@ topology topology_by(auto& comm, int mine, locality by) {
 /// caches and NUMA nodes of the cores to which a rank is bound.
 /// Cost    an allgather of one int.
 /// Errors  invalid_argument, on every rank: ranks are not numbered node by node (NUMA node by NUMA node, ...); more
-///         nodes of different sizes than a topology holds; a rank is bound to no single NUMA node or cache.
+///         nodes of different sizes than a topology holds; a rank is bound to no single NUMA node or cache; a NUMA node
+///         or cache of a communicator for device views.
 topology topology_of(Communicator auto& comm, locality by = locality::node) {
   int mine = comm.node_rank();
   if (by != locality::node) {
