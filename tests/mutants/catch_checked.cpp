@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -55,19 +56,18 @@ bool is_second(F f) {
 }
 
 void one_at_a_time() {
-  bool is_there = false;
-  const auto enter = [&] { return detail::execute::concurrent_use_guard{is_there, "barrier", 0}; };
-  {
-    const auto first = enter();
-    if (!is_second(enter) || !is_second(enter)) good = false;
-  }
-  if (is_second(enter)) good = false;
-  threads::run(1,
-               [](auto& comm) {
-                 comm.engine()->is_comparing = true;  // as if another thread were comparing
-                 if (!is_second([&] { barrier(comm); })) good = false;
-               },
-               {.checked = true});
+  const auto expect = [](bool fine) {
+    if (!fine) good = false;
+  };
+  threads::run(1, [&](auto& comm) {
+    const int other = 0;
+    barrier(comm);
+    std::thread{[&] { expect(!is_second([&] { barrier(comm); })); }}.join();  // no longer at the same time
+    comm.engine()->caller = &other;                                           // as if another thread were calling
+    expect(is_second([&] { barrier(comm); }));
+    comm.engine()->caller = detail::transport::progress_engine::this_thread();
+    expect(!is_second([&] { barrier(comm); }));
+  });
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ int main() {
   told(
       "", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
   told(
-      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:42; rank 1 "
-      "calls allreduce of 11 int, sum, at catch_checked.cpp:42",
+      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:43; rank 1 "
+      "calls allreduce of 11 int, sum, at catch_checked.cpp:43",
       [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
   told("the root differs", [](auto& comm) {
     int x = 0;

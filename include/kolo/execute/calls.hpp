@@ -63,9 +63,10 @@ struct any_call {
   virtual void end() {}
 };
 
-/// Called before the arguments are checked: this thread takes over the engine. Throws if the communicator has failed.
+/// Called before the arguments are checked: this thread takes over the engine. Throws if the communicator has failed,
+/// or if a blocking call of another thread runs on it.
 template <class T>
-void begin_call(engine<T>& e);
+void begin_call(engine<T>& e, kind called);
 
 /// Notifies the other ranks, then throws that `sentence` is wrong with the arguments of `operation`.
 template <class T>

@@ -27,24 +27,6 @@ bool is_checked(const T& transport) {
   return is_checked_by_environment();
 }
 
-/// While it lives, a second one throws: in checked mode, when two threads call on one communicator at once, the second
-/// gets an error if the first still waits for the other ranks.
-class concurrent_use_guard {
- public:
-  concurrent_use_guard(bool& is_there, const char* call, int rank) : is_there_{&is_there} {
-    if (__atomic_exchange_n(is_there_, true, __ATOMIC_ACQ_REL))
-      throw error{failure_from({.operation = call}, errc::invalid_argument, rank, {},
-                               "another thread of this rank calls on the same communicator: use it from one thread at "
-                               "a time, or give each its own (split)")};
-  }
-  concurrent_use_guard(const concurrent_use_guard&) = delete;
-  concurrent_use_guard& operator=(const concurrent_use_guard&) = delete;
-  ~concurrent_use_guard() { __atomic_store_n(is_there_, false, __ATOMIC_RELEASE); }
-
- private:
-  bool* is_there_;  // not std::atomic_ref, which libc++ has from version 19 on
-};
-
 /// The messages; they belong to the communicator, so one that is in flight after a failure still has its buffer.
 struct comparison_buffers {
   struct verdict {

@@ -66,7 +66,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
-  bool is_comparing = false;                         ///< for concurrent_use_guard
+  const void* caller = nullptr;                      ///< the thread whose blocking call runs; null: none
   bool has_reported = false;                         ///< a failure was reported to the caller
   bool has_failed = false;                           ///< a call on it has failed
   bool is_checked = execute::is_checked(transport);  ///< all ranks compare what they call, before every call
@@ -155,12 +155,10 @@ struct engine : transport::progress_client, failing<engine<T>> {
     --sequence;
     history = before;
   }
-  /// Waits until all ranks have sent what they call next. Throws `mismatch` if that differs, and `invalid_argument`
-  /// while another thread waits here.
+  /// Waits until all ranks have sent what they call next. Throws `mismatch` if that differs.
   [[gnu::cold, gnu::noinline]] void compare(const char* call, const call_signature& mine,
                                             std::chrono::nanoseconds timeout,
                                             transport::operation_summary what = comparison_marker) {
-    const concurrent_use_guard alone{is_comparing, call, transport.rank()};
     comparison c{host_transport_of(transport), compared, call, mine, timeout, what};
     enqueue_before(c);
     wait_or_abandon(c);

@@ -25,8 +25,37 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_second_thread(kind called, int rank) {
+  throw error{failure_from({.operation = name(called)}, errc::invalid_argument, rank, {},
+                           "another thread of this rank calls on the same communicator: use it from one thread at a "
+                           "time, or give each its own (split)")};
+}
+
+/// While it lives, calls of other threads on the communicator throw.
+class calling_thread {
+ public:
+  explicit calling_thread(const void*& caller) : caller_{caller}, before_{caller} { set(this_thread()); }
+  calling_thread(const calling_thread&) = delete;
+  calling_thread& operator=(const calling_thread&) = delete;
+  ~calling_thread() { set(before_); }
+
+  static bool is_another(const void*& caller) {
+    const void* const now = __atomic_load_n(&caller, __ATOMIC_RELAXED);
+    return now && now != this_thread();
+  }
+
+ private:
+  static const void* this_thread() { return transport::progress_engine::this_thread(); }
+  void set(const void* now) { __atomic_store_n(&caller_, now, __ATOMIC_RELAXED); }
+
+  const void*& caller_;  // not std::atomic_ref, which libc++ has from version 19 on
+  const void* before_;
+};
+
 template <class T>
-void begin_call(engine<T>& e) {
+void begin_call(engine<T>& e, kind called) {
+  if (calling_thread::is_another(e.caller)) [[unlikely]]
+    refuse_second_thread(called, e.transport.rank());
   e.take_over();
   e.throw_if_failed();
 }
@@ -205,10 +234,9 @@ template <Transport T>
 template <class T>
 void run_call(engine<T>& e, collective_args& args, const typename options_of<T>::type& options, const call_types& types,
               call_site site) {
-  if (e.is_checked) [[unlikely]] {
-    args.small = nullptr;  // a second thread that calls here gets an error, but may have replaced the plan
+  const calling_thread here{e.caller};
+  if (e.is_checked) [[unlikely]]
     compare(e, types, args, options, site);
-  }
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
       const auto timeout = timeout_of(e, args, options);

@@ -30,6 +30,7 @@ class progress_engine {
   progress progress_others(const progress_client* mine);
 
   static progress_engine* of_this_thread() { return here_.its; }  ///< null: it has started nothing
+  static const void* this_thread() { return &here_; }             ///< identifies it
 
  private:
   friend progress_client;
