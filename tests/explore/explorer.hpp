@@ -49,6 +49,7 @@ std::byte* take(std::size_t bytes, std::size_t alignment = 128);  ///< zeroed; f
 void require(bool holds, const char* otherwise);                  ///< otherwise this run is a violation
 void destroy(void* p, std::size_t bytes);                         ///< no rank may access it any more
 void pause();                                                     ///< after a fruitless poll
+void keep_private(int rank, const volatile void* p);  ///< only that rank uses this atomic: its accesses are no steps
 
 }  // namespace explore
 

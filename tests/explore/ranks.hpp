@@ -45,7 +45,9 @@ struct group : scenario {
   }
   transport& wire(int r) { return *new transport{memory, region, shape, r}; }
   kolo::communicator<transport>& communicator(int r) {
-    return *new kolo::communicator<transport>{memory, region, shape, r};
+    auto& made = *new kolo::communicator<transport>{memory, region, shape, r};
+    keep_private(r, &made.engine()->caller);
+    return made;
   }
 
   std::string name(std::uintptr_t address) const override {

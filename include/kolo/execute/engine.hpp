@@ -24,6 +24,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -66,7 +67,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
-  const void* caller = nullptr;                      ///< the thread whose blocking call runs; null: none
+  std::atomic<const void*> caller{nullptr};          ///< the thread whose blocking call runs; null: none
   bool has_reported = false;                         ///< a failure was reported to the caller
   bool has_failed = false;                           ///< a call on it has failed
   bool is_checked = execute::is_checked(transport);  ///< all ranks compare what they call, before every call

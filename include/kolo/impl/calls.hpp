@@ -34,21 +34,20 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// While it lives, calls of other threads on the communicator throw.
 class calling_thread {
  public:
-  explicit calling_thread(const void*& caller) : caller_{caller}, before_{caller} { set(this_thread()); }
+  using caller = std::atomic<const void*>;
+  explicit calling_thread(caller& now) : now_{now}, before_{of(now)} { set(this_thread()); }
   calling_thread(const calling_thread&) = delete;
   calling_thread& operator=(const calling_thread&) = delete;
   ~calling_thread() { set(before_); }
 
-  static bool is_another(const void*& caller) {
-    const void* const now = __atomic_load_n(&caller, __ATOMIC_RELAXED);
-    return now && now != this_thread();
-  }
+  static bool is_another(const caller& now) { return of(now) && of(now) != this_thread(); }
 
  private:
   static const void* this_thread() { return transport::progress_engine::this_thread(); }
-  void set(const void* now) { __atomic_store_n(&caller_, now, __ATOMIC_RELAXED); }
+  static const void* of(const caller& now) { return now.load(std::memory_order_relaxed); }
+  void set(const void* thread) { now_.store(thread, std::memory_order_relaxed); }
 
-  const void*& caller_;  // not std::atomic_ref, which libc++ has from version 19 on
+  caller& now_;
   const void* before_;
 };
 

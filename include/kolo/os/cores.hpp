@@ -73,11 +73,11 @@ inline std::size_t core_cache_bytes() {
     return std::string(text, std::size_t(std::max<::ssize_t>(length, 0)));
   };
   const auto lowest = [](const cpu_set_t& cores) {
-    int core = 0;
+    std::size_t core = 0;
     while (core < CPU_SETSIZE && !CPU_ISSET(core, &cores)) ++core;
     return core;
   };
-  const int first = lowest(mine);
+  const std::size_t first = lowest(mine);
   cpu_set_t sharing, common;
   CPU_ZERO(&sharing);
   int level = 0;
@@ -89,7 +89,7 @@ inline std::size_t core_cache_bytes() {
     if (its > level && first < CPU_SETSIZE && CPU_ISSET(first, &cores)) sharing = cores, level = its;
   }
   CPU_AND(&common, &mine, &sharing);
-  return level > 0 && CPU_EQUAL(&common, &mine) ? lowest(sharing) : -1;
+  return level > 0 && CPU_EQUAL(&common, &mine) ? int(lowest(sharing)) : -1;
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::os
