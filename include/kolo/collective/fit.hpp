@@ -251,6 +251,7 @@ tuning fit(C& comm) {
         [&]<kind K>() { row.seconds[std::size_t(K)] = detail::collective::fit_natively<K>(comm); });
   }
   comm.engine()->fitted = std::make_unique<const tuning>(table);
+  comm.engine()->resolved.fitted_nodes.reset();
   return table;
 }
 

@@ -433,6 +433,7 @@ TEST_CASE("fitted on nodes, two_level is a candidate where the fitted table deci
     const auto any = ordered<order::any>(automatic{});
     wrong += error_text([&] { fit(plain, topology{.sizes = {2, 1}}); }).find("do not hold") == std::string::npos;
     auto whole = comm.split(0, comm.rank()), other = comm.split(0, comm.rank());
+    fit(whole, in_twos);
     fit(whole, topology_of(whole));
     wrong += explain(whole, kind::allgather, 1 << 20).message().find("two_level") != std::string::npos;  // one node
     wrong += error_text([&] {
