@@ -22,11 +22,11 @@ class board_member : public shm_member {
   std::byte* reserve_board(std::size_t bytes, int& behind) {
     const auto ahead = bytes <= shape_.line_bytes ? shape_.board_lines : shape_.board_buffers;
     if (read_by_all_ + ahead <= ended_ && !find_readers(ahead, behind)) return nullptr;
-    return board_payload(base_.get(), shape_, rank_, ended_, bytes);
+    return payload(rank_, bytes);
   }
 
   void post_on_board(std::size_t bytes, std::uint64_t tag) {
-    auto& s = board_line(base_.get(), shape_, rank_, ended_);
+    auto& s = board_line(base_.get(), shape_, rank_, line_.now());
     s.tag = tag;
     s.bytes = bytes;
     s.number.store(ended_ + 1, std::memory_order_release);
@@ -34,13 +34,14 @@ class board_member : public shm_member {
   }
 
   received_slot peek_board(int peer) {
-    auto& s = board_line(base_.get(), shape_, peer, ended_);
+    auto& s = board_line(base_.get(), shape_, peer, line_.now());
     if (s.number.load(std::memory_order_acquire) != ended_ + 1) return {};
-    __builtin_prefetch(&board_line(base_.get(), shape_, peer, ended_ + far_ahead));
-    return {board_payload(base_.get(), shape_, peer, ended_, s.bytes), s.bytes, s.tag};
+    __builtin_prefetch(&board_line(base_.get(), shape_, peer, line_.later()));
+    return {payload(peer, s.bytes), s.bytes, s.tag};
   }
 
   void end_board(bool all_posted) {
+    line_.advance();
     if (all_posted) return void(read_by_all_ = ended_++);  // a rank that posts has ended all calls before it
     boards_read_by(base_.get(), shape_, rank_).store(++ended_, std::memory_order_release);
     notify_of_read_board();
@@ -50,6 +51,11 @@ class board_member : public shm_member {
   using shm_member::shm_member;
 
  private:
+  /// Of this call, in the line if it fits.
+  std::byte* payload(int rank, std::size_t bytes) const {
+    return bytes <= shape_.line_bytes ? board_line(base_.get(), shape_, rank, line_.now()).payload()
+                                      : board_buffer(base_.get(), shape_, rank, ended_);
+  }
   /// Whether all ranks have read all calls but the last `ahead`, so that this rank may reuse the line or buffer of an
   /// older one. If not, `behind` is set to a rank that has not.
   [[gnu::noinline]] bool find_readers(std::uint64_t ahead, int& behind) {
@@ -71,6 +77,7 @@ class board_member : public shm_member {
   }
 
   std::uint64_t ended_ = 0, read_by_all_ = 0;  ///< calls
+  turn line_{shape_.board_lines};              ///< of call `ended_`
   bool awaits_ = false;                        ///< whether it is counted among `awaited_readers`
 };
 

@@ -10,7 +10,22 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
+/// The lines from one rank to another, of which each piece takes the next.
+class lines_in_turn {
+ public:
+  lines_in_turn() = default;
+  lines_in_turn(slot* first, std::uint32_t lines) : first_{first}, turn_{lines} {}
+  slot& now() const { return first_[turn_.now()]; }
+  slot& later() const { return first_[turn_.later()]; }
+  void advance() { turn_.advance(); }
+
+ private:
+  slot* first_ = nullptr;
+  turn turn_{};
+};
+
 struct sent_pieces {
+  lines_in_turn lines{};
   std::uint64_t number = 0, released = 0;
   std::uint64_t first = 0;    ///< the piece since which slots are taken one after another
   std::uint64_t awaited = 0;  ///< the last piece whose slot `returned` may be asked for; 0: none

@@ -67,6 +67,8 @@ class slot_transport : public board_member {
     for (int peer = 0; peer < shape.ranks; ++peer) {
       spares_[std::size_t(peer)] = {shape, rank, peer};
       if (peer == rank) continue;
+      sent_[std::size_t(peer)].lines = {&slot(rank, peer, 0), shape.lines};
+      received_[std::size_t(peer)].lines = {&slot(peer, rank, 0), shape.lines};
       auto& halves = exchanges_[std::size_t(peer)].halves;
       halves[0] = &exchange_of(base_.get(), shape_, rank, peer, 0);
       halves[1] = &exchange_of(base_.get(), shape_, rank, peer, 1);
@@ -94,12 +96,12 @@ class slot_transport : public board_member {
     const bool in_line = bytes <= shape_.line_bytes;
     if (!has_place(peer, in_line ? shape_.lines : shape_.slots)) return nullptr;
     sent.buffer = in_line ? std::uint8_t{0} : sent.next_place(shape_, bytes);
-    return in_line ? slot(rank_, peer, sent.number).payload() : buffer(rank_, peer, sent.buffer);
+    return in_line ? sent.lines.now().payload() : buffer(rank_, peer, sent.buffer);
   }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
     auto& sent = sent_[std::size_t(peer)];
-    auto& s = slot(rank_, peer, sent.number);
+    auto& s = sent.lines.now();
     s.tag = tag;
     s.bytes = bytes;
     s.claimed.store(claim_state::offered, std::memory_order_relaxed);
@@ -111,28 +113,30 @@ class slot_transport : public board_member {
     if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, sent.buffer), shape_) = where;
     if (!where.is_spare) sent.take_place(shape_, bytes);
     s.number.store(++sent.number, std::memory_order_release);
+    sent.lines.advance();
     fetch_next(peer, bytes);
     notify(peer);
     return sent.number;
   }
 
   received_slot peek(int peer) {
-    const auto number = received_[std::size_t(peer)].number;
-    auto& s = slot(peer, rank_, number);
-    if (s.number.load(std::memory_order_acquire) != number + 1) return {};
-    return in_place(peer, number);
+    const auto& next = received_[std::size_t(peer)];
+    auto& s = next.lines.now();
+    if (s.number.load(std::memory_order_acquire) != next.number + 1) return {};
+    return in_place(peer, s);
   }
 
   void release(int peer) {
-    auto& [number, times] = received_[std::size_t(peer)];
-    auto& s = slot(peer, rank_, number);
+    auto& [number, lines, times] = received_[std::size_t(peer)];
+    const auto& s = lines.now();
     auto& its = credit(peer, rank_);
     if (const std::size_t spare = s.spare) spares_[std::size_t(peer)].push(spare - 1);
     if (s.stored != core::stored_by::untimed) {
       times.took(s.stored, float(core::ticks() - reads_since_) / float(s.bytes));
       its.read_time[int(s.stored) - 1].store(times.of(s.stored), std::memory_order_relaxed);
     }
-    __builtin_prefetch(&slot(peer, rank_, number + far_ahead));
+    __builtin_prefetch(&lines.later());
+    lines.advance();
     its.released.store(++number, std::memory_order_release);
     notify(peer);
   }
@@ -150,14 +154,13 @@ class slot_transport : public board_member {
     auto& sent = sent_[std::size_t(peer)];
     if (sent.released < number && released(peer) < number) return nullptr;
     if (sent.awaited == number) sent.awaited = 0;
-    return payload(rank_, peer, number - 1);
+    return payload(rank_, peer, slot(rank_, peer, number - 1));
   }
 
   received_slot claim(int peer) {
-    const auto number = received_[std::size_t(peer)].number;
-    auto& s = slot(peer, rank_, number);
+    auto& s = received_[std::size_t(peer)].lines.now();
     if (s.stored != core::stored_by::untimed) reads_since_ = core::ticks();
-    if (!s.has_source && !s.has_reply) return in_place(peer, number);
+    if (!s.has_source && !s.has_reply) return in_place(peer, s);
     auto offered = claim_state::offered;
     if (!s.claimed.compare_exchange_strong(offered, claim_state::claimed)) return {};
     auto* const at = buffer(peer, rank_, s.buffer);
@@ -170,14 +173,14 @@ class slot_transport : public board_member {
   void unclaim(int peer) {
     auto taken = claim_state::claimed;
     if (!peek(peer).data) return;
-    auto& claimed = slot(peer, rank_, received_[std::size_t(peer)].number).claimed;
+    auto& claimed = received_[std::size_t(peer)].lines.now().claimed;
     if (claimed.compare_exchange_strong(taken, claim_state::offered) || taken != claim_state::revoked) return;
     claimed.store(claim_state::cancelled, std::memory_order_release);
   }
 
   bool still_claims(int peer) {
     if constexpr (!Secluding<Memory>) return true;
-    auto& s = slot(peer, rank_, received_[std::size_t(peer)].number);
+    auto& s = received_[std::size_t(peer)].lines.now();
     auto taken = claim_state::claimed;  // an exchange is ordered after all reads before it
     return (!s.has_source && !s.has_reply) || s.claimed.compare_exchange_strong(taken, claim_state::claimed);
   }
@@ -314,6 +317,7 @@ class slot_transport : public board_member {
   static constexpr bool is_recorded = !Unrecorded<Memory>;
   struct receipt {
     std::uint64_t number = 0;  ///< of pieces that were released
+    lines_in_turn lines{};
     core::time_of_ways times{};
   };
   /// Exchanges with a peer: how many have ended; and the halves, in the order in which this rank writes them.
@@ -329,8 +333,7 @@ class slot_transport : public board_member {
     return slot_of(base_.get(), shape_, from, to, number);
   }
   std::byte* buffer(int from, int to, std::size_t n) const { return buffer_of(base_.get(), shape_, from, to, n); }
-  std::byte* payload(int from, int to, std::uint64_t number) const {
-    auto& s = slot(from, to, number);
+  std::byte* payload(int from, int to, shm::slot& s) const {
     return s.buffer != 0 ? buffer(from, to, s.buffer) : s.payload();
   }
 
@@ -346,10 +349,9 @@ class slot_transport : public board_member {
   }
 
   /// A piece without references.
-  received_slot in_place(int peer, std::uint64_t number) const {
-    auto& s = slot(peer, rank_, number);
-    auto* const data = s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1})
-                                    : payload(peer, rank_, number);
+  received_slot in_place(int peer, shm::slot& s) const {
+    auto* const data =
+        s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1}) : payload(peer, rank_, s);
     return {data, s.bytes, s.tag, data};
   }
 
@@ -370,7 +372,7 @@ class slot_transport : public board_member {
     constexpr std::size_t line = 64, few = 8;
     if (bytes > few * line) return;
     const auto& sent = sent_[std::size_t(peer)];
-    auto* const next = reinterpret_cast<std::byte*>(&slot(rank_, peer, sent.number));
+    auto* const next = reinterpret_cast<std::byte*>(&sent.lines.now());
     KOLO_PREFETCH_TO_WRITE(next);
     if (bytes > line - 32 && sent.buffer == 0) KOLO_PREFETCH_TO_WRITE(next + line);
     if (sent.buffer != 0)
