@@ -51,6 +51,9 @@ struct host_executor : host_memory {
     core::copy_past_cache(to, from, bytes);
   }
   static void end_past_cache() { core::end_past_cache(); }
+  static void copy_from_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
+    core::copy_from_ring(to, from, bytes);
+  }
 
   /// Copies into a slot without a reply (see one_way_copy). Complete on return, and ordered before later stores.
   static void copy_one_way(std::byte* slot, const std::byte* from, std::size_t bytes, bool past_cache) {

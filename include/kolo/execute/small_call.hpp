@@ -251,8 +251,13 @@ class small_call_run {
                              transport().size());
     } else {
       if (plan_.own.bytes > 0 && result != operand) host_executor::copy(result, operand, plan_.own.bytes);
-      for (int i = 0; i < plan_.receives; ++i)
-        host_executor::copy(args_.out.base + plan_.in[i].offset, await<Protocol>(plan_.in[i]), plan_.in[i].bytes);
+      for (int i = 0; i < plan_.receives; ++i) {
+        const auto& l = plan_.in[i];
+        const bool may_be_in_ring =
+            Protocol == protocol::mixed && !l.is_exchange && l.bytes >= core::one_way_copy::least_timed;
+        const auto copy = may_be_in_ring ? host_executor::copy_from_ring : host_executor::copy;
+        copy(args_.out.base + l.offset, await<Protocol>(l), l.bytes);
+      }
     }
     if constexpr (Protocol == protocol::board) {
       transport().end_board(args_.collective != kind::broadcast);

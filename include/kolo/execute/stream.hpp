@@ -221,7 +221,7 @@ class stream_run : piece_protocols<T>, layout {
         continue;
       }
       while_claimed([&] {
-        unpack(a.data, part(l.at, l.moved), n);
+        unpack(a.data, part(l.at, l.moved), n, a.in_ring);
         confirm(l);
       });
       release(l);
@@ -231,9 +231,12 @@ class stream_run : piece_protocols<T>, layout {
     return some;
   }
 
-  void unpack(const std::byte* from, const element_position& p, std::size_t n) {
+  void unpack(const std::byte* from, const element_position& p, std::size_t n, bool in_ring = false) {
+    const auto copy = past_cache_ ? host_executor::copy_past_cache
+                      : in_ring   ? host_executor::copy_from_ring
+                                  : host_executor::copy;
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
-      mover{past_cache_}.copy(to, from + done * element_bytes(), run * element_bytes());
+      copy(to, from + done * element_bytes(), run * element_bytes());
     });
   }
 

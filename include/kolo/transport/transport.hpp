@@ -196,6 +196,7 @@ struct received_slot {
   std::size_t bytes = 0;
   std::uint64_t tag = 0;
   std::byte* back = nullptr;  ///< where the reply goes, as long as the piece, if the sender expects one; may be `data`
+  bool in_ring = false;       ///< in memory so large that the sender's next pieces lie elsewhere (core/copy.hpp)
 };
 
 /// The transport consists of slots, and exposes them: the sender packs straight into one, the receiver reduces straight

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// copy_past_cache: every alignment, all lengths around a cache line, no write outside; the size of the largest cache.
+// copy_past_cache and copy_from_ring: every alignment, all lengths around a cache line, no write outside; the size of the largest cache.
 #include <kolo/core/copy.hpp>
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 #include "support/catch.hpp"
 
-TEST_CASE("copy_past_cache copies the same bytes as memcpy") {
+TEST_CASE("copy_past_cache and copy_from_ring copy the same bytes as memcpy") {
   std::vector<std::byte> from(1024), to(1024);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
   using sizes = std::initializer_list<std::size_t>;
@@ -27,6 +27,9 @@ TEST_CASE("copy_past_cache copies the same bytes as memcpy") {
         kolo::detail::core::copy_past_cache(to.data() + begin, from.data() + source, bytes);
         kolo::detail::core::end_past_cache();
         INFO("begin " << begin << ", source " << source << ", bytes " << bytes);
+        CHECK(to == expected);
+        to.assign(1024, std::byte{0xee});
+        kolo::detail::core::copy_from_ring(to.data() + begin, from.data() + source, bytes);
         CHECK(to == expected);
       }
 }
