@@ -228,7 +228,8 @@ class sharded_optimizer
   }
   /// A helper that has the communicator updates nothing: only this thread changes parameters.
   void begin_step() {
-    updates_in_passing_ = !this->queue_.is_lent() && this->options_.inputs != uneven::by_those_left && !has_rows();
+    if (this->queue_.is_lent()) return;  // it is false, and the helper may be reading it
+    updates_in_passing_ = this->options_.inputs != uneven::by_those_left && !has_rows();
   }
   /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
   /// given up.
@@ -255,6 +256,7 @@ class sharded_optimizer
   }
   void drop() {
     for (bucket_shard& shard : shards_) shard.behind.clear();
+    updates_in_passing_ = false;
   }
   void update_shard(std::size_t b) {
     bucket_shard& p = shards_[b];
