@@ -57,15 +57,19 @@ inline void end_past_cache() {
 #endif
 }
 
-/// The size of a cache in bytes, from sysfs, where it ends with K or M; 0: not available. Allocates nothing.
-[[gnu::cold, gnu::noinline]] inline std::size_t cache_bytes_in(const char* path) noexcept {
-  char text[32]{};
+/// Reads the beginning of a file, up to N - 1 bytes and a zero; empty: not available. Allocates nothing.
+template <std::size_t N>
+void read_text(const char* path, char (&text)[N]) noexcept {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const bool is_read = ::read(fd, text, sizeof text - 1) > 0;
-  ::close(fd);
-  if (!is_read) return 0;
-  char* unit = text;
+  const auto length = fd < 0 ? 0 : ::read(fd, text, N - 1);
+  if (fd >= 0) ::close(fd);
+  text[length > 0 ? length : 0] = 0;
+}
+
+/// The size of a cache in bytes, from sysfs, where it ends with K or M; 0: not available.
+[[gnu::cold, gnu::noinline]] inline std::size_t cache_bytes_in(const char* path) noexcept {
+  char text[32], *unit = text;
+  read_text(path, text);
   const std::size_t number = std::strtoul(text, &unit, 10);
   return *unit == 'K' ? number << 10 : *unit == 'M' ? number << 20 : number;
 }

@@ -244,7 +244,7 @@ class small_call_run {
       source* next = sources;
       for (int i = 0; i < plan_.receives; ++i) {
         if (i == plan_.own_index) *next++ = {operand, false};
-        *next++ = {await<Protocol>(plan_.in[i]), true};
+        *next++ = {await<Protocol>(plan_.in[i]).data, true};
       }
       if (plan_.own_index == plan_.receives) *next = {operand, false};
       host_executor::combine(args_.compute, result, sources, plan_.receives + 1, plan_.own.elements,
@@ -253,10 +253,9 @@ class small_call_run {
       if (plan_.own.bytes > 0 && result != operand) host_executor::copy(result, operand, plan_.own.bytes);
       for (int i = 0; i < plan_.receives; ++i) {
         const auto& l = plan_.in[i];
-        const bool may_be_in_ring =
-            Protocol == protocol::mixed && !l.is_exchange && l.bytes >= core::one_way_copy::least_timed;
-        const auto copy = may_be_in_ring ? host_executor::copy_from_ring : host_executor::copy;
-        copy(args_.out.base + l.offset, await<Protocol>(l), l.bytes);
+        const received_slot a = await<Protocol>(l);
+        const bool in_ring = Protocol == protocol::mixed && a.in_ring;
+        (in_ring ? host_executor::copy_from_ring : host_executor::copy)(args_.out.base + l.offset, a.data, l.bytes);
       }
     }
     if constexpr (Protocol == protocol::board) {
@@ -310,7 +309,7 @@ class small_call_run {
   }
 
   template <protocol Protocol>
-  [[gnu::always_inline]] const std::byte* await(const peer_stream& l) {
+  [[gnu::always_inline]] received_slot await(const peer_stream& l) {
     for (int polls = transport().first_polls();; polls > 0 ? (--polls, KOLO_PAUSE()) : wait(l.peer)) {
       received_slot a = peek<Protocol>(l);
       if (a.data && (a.tag != tag_ || a.bytes != l.bytes)) [[unlikely]]
@@ -319,7 +318,7 @@ class small_call_run {
       if (!a.data) continue;
       if (waiting_) [[unlikely]]
         waiting_->its.waiting.something_happened();  // the wait for the next peer starts afresh
-      return a.data;
+      return a;
     }
   }
 

@@ -2,10 +2,9 @@
 // The number of cores that some processes may use, the cache size of a core, and which cores share a cache or memory.
 #pragma once
 
+#include <kolo/core/copy.hpp>
 #include <kolo/core/text.hpp>
-#include <kolo/os/descriptor.hpp>
 
-#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 #include <algorithm>
@@ -68,9 +67,8 @@ inline std::size_t core_cache_bytes() {
                                                             const std::string& system = "/sys/devices/system") {
   const auto text_of = [](const std::string& path) {
     char text[4096];
-    const descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    const ::ssize_t length = file ? ::read(file.get(), text, sizeof text) : 0;
-    return std::string(text, std::size_t(std::max<::ssize_t>(length, 0)));
+    core::read_text(path.c_str(), text);
+    return std::string(text);
   };
   const auto lowest = [](const cpu_set_t& cores) {
     std::size_t core = 0;

@@ -3,7 +3,6 @@
 #include <kolo/kolo.hpp>
 #include <kolo/os/cores.hpp>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -11,6 +10,8 @@
 #include <string>
 
 #include "support/catch.hpp"
+#include "support/ends.hpp"
+#include "support/scratch.hpp"
 
 namespace {
 using kolo::detail::os::cores_of_list, kolo::detail::os::lowest_core_sharing;
@@ -30,29 +31,18 @@ class small_host {
       write(caches + "2/level", "2"), write(caches + "2/shared_cpu_list", pair);
     }
   }
-  ~small_host() { std::filesystem::remove_all(root_); }
-  int sharing(const char* cores, bool numa) const { return lowest_core_sharing(cores_of_list(cores), numa, root_); }
+  int sharing(const char* cores, bool numa) const {
+    return lowest_core_sharing(cores_of_list(cores), numa, root_ / "");
+  }
 
  private:
   void write(const std::string& name, const std::string& line) const {
-    const std::filesystem::path to = root_ + "/" + name;
+    const std::filesystem::path to = root_ / name;
     std::filesystem::create_directories(to.parent_path());
     std::ofstream{to} << line << '\n';
   }
-  std::string root_ = [] {
-    std::string name = (std::filesystem::temp_directory_path() / "kolo_cores_XXXXXX").string();
-    return std::string{::mkdtemp(name.data()) ? name : "/nowhere"};
-  }();
+  testing::scratch_directory root_;
 };
-
-std::string error_text(auto f) {
-  try {
-    f();
-  } catch (const kolo::error& e) {
-    return e.what();
-  }
-  return "none";
-}
 }  // namespace
 
 TEST_CASE("a list of cores is parsed as Linux writes it") {
@@ -94,8 +84,8 @@ TEST_CASE("ranks that share a cache make a topology, or an error that names the 
   kolo::threads::run(4, [&](auto& comm) {
     const int r = comm.rank();
     const auto t = topology_by(comm, 40 + r / 2, locality::cache);
-    const auto turns = error_text([&] { topology_by(comm, r % 2, locality::numa_node); });
-    const auto free = error_text([&] { topology_by(comm, r == 2 ? -1 : 0, locality::cache); });
+    const auto turns = testing::words_of([&] { topology_by(comm, r % 2, locality::numa_node); });
+    const auto free = testing::words_of([&] { topology_by(comm, r == 2 ? -1 : 0, locality::cache); });
     kolo::topology one_core{};
     cpu_set_t before, mine;
     CPU_ZERO(&mine);
@@ -103,13 +93,13 @@ TEST_CASE("ranks that share a cache make a topology, or an error that names the 
     CPU_SET(std::size_t(::sched_getcpu()), &mine);
     ::sched_setaffinity(0, sizeof mine, &mine);
     const bool is_known = lowest_core_sharing(mine, false) >= 0;
-    const auto text = error_text([&] { one_core = kolo::topology_of(comm, locality::cache); });
+    const auto text = testing::words_of([&] { one_core = kolo::topology_of(comm, locality::cache); });
     ::sched_setaffinity(0, sizeof before, &before);
     const std::lock_guard lock{guard};
     in_twos += t.ranks_per_node == 2;
     in_turn.insert(turns);
     unbound.insert(free);
-    alike += is_known ? text == "none" ? one_core.holds(4) : text.find("cache by cache") != std::string::npos
+    alike += is_known ? text.empty() ? one_core.holds(4) : text.find("cache by cache") != std::string::npos
                       : text.find("may use cores of more than one cache") != std::string::npos;
   });
   CHECK(in_twos == 4);
