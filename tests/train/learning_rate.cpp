@@ -4,7 +4,9 @@
 
 #include "support/catch.hpp"
 
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 
 namespace {
@@ -61,4 +63,22 @@ TEST_CASE("a warm-up of 0 steps has no effect, and any callable is a rate") {
   constexpr kolo::warm_up rate{9.0f, 0, [](int step) { return float(step); }};
   STATIC_REQUIRE(rate(0) == 0.0f);
   STATIC_REQUIRE(rate(3) == 3.0f);
+}
+
+TEST_CASE("schedules of 0 steps are over at once, and what has no meaning is refused") {
+  STATIC_REQUIRE(kolo::polynomial_decay{1.0f, 0.25f, 0}(0) == 0.25f);
+  const auto refused = [](const auto& rate) {
+    try {
+      return rate(3) < 0;
+    } catch (const kolo::error& e) {
+      return e.code() == kolo::errc::invalid_argument;
+    }
+  };
+  CHECK(refused(kolo::step_decay{.from = 1, .every = 0}));
+  CHECK(refused(kolo::step_decay{.from = 1, .every = -2}));
+  CHECK(refused(kolo::polynomial_decay{.from = 1, .steps = -1}));
+  CHECK(refused(kolo::polynomial_decay{.from = 1, .steps = 9, .power = 0}));
+  CHECK(refused(kolo::warm_up{0.0f, -1, kolo::step_decay{1}}));
+  CHECK_FALSE(refused(kolo::warm_up{0.0f, 0, kolo::step_decay{1}}));
+  CHECK(std::isnan(kolo::by_size(std::numeric_limits<float>::quiet_NaN(), 2)));
 }
