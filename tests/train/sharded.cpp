@@ -9,6 +9,7 @@
 #include "support/catch.hpp"
 #include "train/model.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -51,6 +52,15 @@ struct network : model {
         for (std::size_t i = 0; i < inputs; ++i) gradients[0][j * inputs + i] += below * x[i];
       }
     }
+  }
+};
+
+/// A sum that tells when its rank has begun to add.
+struct telling_sum {
+  std::atomic<bool>* begun;
+  float operator()(float a, float b) const {
+    *begun = true;
+    return a + b;
   }
 };
 
@@ -214,4 +224,26 @@ TEST_CASE("sharded_optimizer: passes, a helper, clipping over all slices, and a 
     INFO("ranks " << p);
     CHECK(t.wrong == 0);
   }
+}
+
+TEST_CASE("sharded_optimizer: a step begins while the helper reduces, and shares nothing with it that is not locked") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    model mine{{40}}, reference{{40}};
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    std::atomic<bool> begun = false;
+    kolo::sharded_optimizer optimizer{
+        comm,         kolo::update::sgd{.rate = 0.5}, mine.parameters(), telling_sum{&begun},
+        kolo::ring{}, {.helper = &exchange}};
+    mine.set_gradients(comm.rank(), 0);
+    optimizer.ready(0);
+    while (!begun) std::this_thread::yield();  // what the helper does after it is not ordered with the step
+    optimizer.step();
+    reference.set_sums(0, 2, 0, 1);
+    descent alone;
+    step_alone(alone, reference);
+    t.expect(mine.values == reference.values);
+  });
+  CHECK(t.wrong == 0);
 }
