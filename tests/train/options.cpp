@@ -653,6 +653,23 @@ TEST_CASE("passes: calls that would end a step before its last pass are refused"
                 {.inputs = kolo::uneven::by_all});
 }
 
+TEST_CASE("passes: ready in the last pass of a step only is refused, in the first step and in later ones") {
+  kolo::threads::run(1, [&](auto& comm) {
+    model mine{sizes};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.passes = 2}};
+    const auto pass = [&] {
+      for (std::size_t i = 0; i < 3; ++i) mine.set_gradient(0, 0, i), optimizer.ready(i);
+      return optimizer.step();
+    };
+    CHECK(!optimizer.step());
+    CHECK(contains(said([&] { optimizer.ready(2); }), "none was in an earlier backward pass of this step: call ready"));
+    CHECK(optimizer.step());
+    CHECK((!pass() && pass()));
+    CHECK(contains(said([&] { optimizer.step(); }), "no gradient is ready at the end of a pass: call ready in each"));
+    CHECK((!pass() && pass()));
+  });
+}
+
 TEST_CASE("ranks with different options, or different rows, get an error at once") {
   const auto differ = [](auto options_of) {
     std::string all[2];

@@ -139,6 +139,8 @@ class local_gradients {
   refusal refuses_ready(range& parameters, std::size_t i, const auto& queue) const {
     if (i >= size()) return "there is no parameter " + std::to_string(i);
     if (is_exchanged_) return tensor(i).name + " was ready after the gradients had been exchanged, and before the step";
+    if (pass_ > 0 && !uses_ready_)
+      return tensor(i).name + " was ready, and none was in an earlier backward pass of this step: " + in_each_pass;
     if (marks_[i] || queue.is_marked(i))
       return tensor(i).name +
              " was ready twice: step() was not called after the backward pass, or options.passes is too small";
@@ -198,14 +200,15 @@ class local_gradients {
   refusal refuses_pass() const {
     if (is_last_pass() || !uses_ready_) return {};
     for (std::size_t i = 0; i < size(); ++i)
-      if (!marks_[i] && !tensor(i).is_local) return not_ready(i);
+      if (!marks_[i] && !tensor(i).is_local)
+        return has_marks() ? not_ready(i) : std::string{"no gradient is ready at the end of a pass: "} + in_each_pass;
     return {};
   }
   bool has_passed() const { return pass_ > 0; }  ///< a pass of this step has ended
   bool is_last_pass() const { return pass_ + 1 >= passes_; }
   bool is_exchanged() const { return is_exchanged_; }
   bool has_begun() const {  ///< a pass before the last has begun
-    return pass_ > 0 || std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
+    return pass_ > 0 || has_marks();
   }
   /// Called at the end of a backward pass; returns whether more follow.
   bool end_pass() {
@@ -242,6 +245,11 @@ class local_gradients {
   }
 
  private:
+  static constexpr const char* in_each_pass = "call ready in each pass of a step, or in none";
+
+  bool has_marks() const {
+    return std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
+  }
   /// Compares intervals first, and runs only of those that overlap: a run may be one element.
   void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t, bool) const) const {
     std::vector<memory_of> all, runs;
