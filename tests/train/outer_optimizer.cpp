@@ -388,6 +388,30 @@ TEST_CASE("outer_optimizer: after an exchange that could not start, `finish` thr
     });
 }
 
+TEST_CASE("outer_optimizer: a helper that has another's exchange is refused, and no step is counted") {
+  tally t;
+  for (const int p : {1, 2})
+    kolo::threads::run(p, [&](auto& comm) {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      model mine{sizes}, gradients{sizes};
+      kolo::outer_optimizer outer{comm, rule, mine.parameters(), {.every = 2, .delay = 1, .helper = &exchange}};
+      kolo::distributed_optimizer inner{comm, descent{}, gradients.parameters(), {.helper = &exchange}};
+      const auto steps_inner = [&] {
+        for (std::size_t i = 0; i < sizes.size(); ++i) inner.ready(i);
+        return inner.step();
+      };
+      t.expect(!outer.step());
+      inner.ready(0);
+      t.expect(contains(said([&] { outer.step(); }), "has the exchange of another optimizer") && outer.steps() == 1);
+      for (std::size_t i = 1; i < sizes.size(); ++i) inner.ready(i);
+      t.expect(inner.step() && !outer.step());
+      t.expect(contains(said([&] { steps_inner(); }), "has the exchange of another optimizer"));
+      t.expect(outer.step() && steps_inner());
+    });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("outer_optimizer: invalid options, and options or values that differ between ranks, are refused") {
   const auto why = [](int p, auto options_of, bool other_values = false) {
     std::vector<std::string> all(static_cast<std::size_t>(p));

@@ -158,6 +158,31 @@ TEST_CASE("a helper waiting for gradients is interrupted and helps again later; 
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("a helper that has an optimizer's exchange refuses another's, and then ends the first and serves the other") {
+  tally t;
+  for (const int p : {1, 2})
+    kolo::threads::run(p, [&](auto& comm) {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      model one{sizes}, two{sizes}, reference{sizes};
+      kolo::distributed_optimizer first{comm, descent{}, one.parameters(), {.bucket_bytes = 200, .helper = &exchange}},
+          second{comm, descent{}, two.parameters(), {.bucket_bytes = 200, .helper = &exchange}};
+      for (model* m : {&one, &two}) m->set_gradients(comm.rank(), 0);
+      first.ready(6);
+      for (int again = 0; again < 2; ++again)
+        t.expect(contains(said([&] { second.ready(6); }), "a background of its own, or end the other's exchange"));
+      for (std::size_t i = 0; i < 6; ++i) first.ready(i);
+      first.synchronize(), first.step();
+      for (std::size_t i = 0; i < sizes.size(); ++i) second.ready(i);
+      second.step();
+      reference.set_sums(0, p, 0, static_cast<float>(p));
+      descent alone;
+      step_alone(alone, reference);
+      t.expect(one.values == reference.values && two.values == reference.values);
+    });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("an optimizer may outlive its communicator, even before its first step") {
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};

@@ -575,6 +575,26 @@ TEST_CASE("sharded_parameters: invalid calls are refused") {
   });
 }
 
+TEST_CASE("sharded_parameters: a helper that has another's exchange is refused, and the use does not begin") {
+  tally t;
+  for (const int p : {1, 2})
+    kolo::threads::run(p, [&](auto& comm) {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      layered one, two;
+      kolo::sharded_parameters first{comm, rule, one.groups(), {.helper = &exchange}},
+          second{comm, rule, two.groups(), {.helper = &exchange}};
+      initialise(first, one), initialise(second, two);
+      {
+        const auto used = first.use(0);
+        t.expect(contains(said_of([&] { (void)second.use(0); }), "has the exchange of another optimizer"));
+        t.expect(is_as_expected(one, 0, 0));
+      }
+      t.expect(learns(first, one, p, comm.rank(), 1) && learns(second, two, p, comm.rank(), 1));
+    });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("sharded_parameters: a group whose gathering could not start is not shown by a later use") {
   kolo::threads::run(1, [&](auto& comm) {
     layered m;

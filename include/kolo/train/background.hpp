@@ -28,9 +28,10 @@ namespace kolo::inline KOLO_ABI {
 /// * the training thread otherwise
 ///
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
-/// being exchanged. `synchronize` or `step` rethrows its exceptions. It serves one optimizer at a time, and must run
-/// until that is destroyed. Over MPI it needs the thread level MPI_THREAD_SERIALIZED, which `mpi::environment` must
-/// request (its default is FUNNELED); below it the helper's first call throws `invalid_argument`.
+/// being exchanged. `synchronize` or `step` rethrows its exceptions. It serves one optimizer at a time: it refuses
+/// another's exchange until the first has ended. It must run until the optimizer is destroyed. Over MPI it needs the
+/// thread level MPI_THREAD_SERIALIZED, which `mpi::environment` must request (its default is FUNNELED); below it the
+/// helper's first call throws `invalid_argument`.
 class background {
  public:
   background() = default;
@@ -57,9 +58,17 @@ class background {
     has_ended_ = true;
   }
 
-  /// The helper calls work(argument) once. It owns the communicator until `take_back` returns.
+  /// Throws `invalid_argument` if another optimizer has lent an exchange and not taken it back.
+  void demand_free() {
+    const std::lock_guard lock{mutex_};
+    refuse_if_lent();
+  }
+  /// The helper calls work(argument) once. It owns the communicator until `take_back` returns. Errors: those of
+  /// `demand_free`.
   void lend(void (*work)(void*), void* argument) {
     const std::lock_guard lock{mutex_};
+    refuse_if_lent();
+    is_lent_ = true;
     work_ = work;
     argument_ = argument;
     is_taken_ = false;
@@ -72,11 +81,13 @@ class background {
     const auto is_taken = [&] { return work_ == nullptr || is_taken_; };
     if (!changed_.wait_for(lock, timeout, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
       work_ = nullptr;
+      is_lent_ = false;
       throw error{
           errc::timeout,
           "an exchange was given to a kolo::background that no thread runs: call its run() on a thread of yours"};
     }
     changed_.wait(lock, [&] { return work_ == nullptr; });
+    is_lent_ = false;
     if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
 
@@ -99,11 +110,18 @@ class background {
   }
 
  private:
+  void refuse_if_lent() const {
+    if (is_lent_)
+      throw error{errc::invalid_argument,
+                  "this kolo::background has the exchange of another optimizer: give each optimizer a background of "
+                  "its own, or end the other's exchange first, by its synchronize or step"};
+  }
+
   std::mutex mutex_;
   std::condition_variable_any changed_;
   void (*work_)(void*) = nullptr;
   void* argument_ = nullptr;
-  bool is_taken_ = false, has_ended_ = false;
+  bool is_lent_ = false, is_taken_ = false, has_ended_ = false;
   std::exception_ptr thrown_;
 };
 

@@ -89,8 +89,10 @@ class gradient_exchange {
 
   /// Call it when the backward pass has completed gradient `index`, which it must not access again before the step
   /// ends. A bucket's exchange starts when all of its gradients are complete and the buckets before it have started.
+  /// With options.passes, call it in each pass of a step, or in none.
   void ready(std::size_t index) {
     demand(local_.refuses_ready(parameters_, index, queue_));
+    if (local_.is_last_pass()) queue_.begin();
     local_.mark_ready(index);
     if (local_.is_last_pass()) queue_.mark(index);
     else local_.mark(index);

@@ -100,6 +100,7 @@ class outer_optimizer {
   /// Call it after each step of the inner optimizer. Returns true if a fragment was merged.
   bool step() {
     take_back();
+    if (options_.helper) options_.helper->demand_free();
     ++steps_;
     bool merges = false;
     for (std::size_t f = 0; f < rounds_.size(); ++f)
@@ -227,9 +228,10 @@ class outer_optimizer {
   /// Lends the exchanges to the helper until the next call.
   void lend() {
     const auto is_in_flight = [](const round& r) { return r.is_in_flight != 0; };
-    is_lent_ = options_.helper && std::any_of(rounds_.begin(), rounds_.end(), is_in_flight);
+    if (!options_.helper || std::none_of(rounds_.begin(), rounds_.end(), is_in_flight)) return;
     is_called_off_ = false;
-    if (is_lent_) options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
+    options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
+    is_lent_ = true;
   }
   /// Runs on the helper until all exchanges have ended or the next call takes them back.
   void carry_on() {

@@ -78,11 +78,18 @@ class bucket_queue {
   bool is_lent() const { return is_lent_; }
   const overlap_report& report() const { return report_; }
 
+  /// Call it before each `mark`: the first lends the communicator to the helper, which throws if it has another
+  /// optimizer's exchange.
+  void begin() {
+    if (!helper_ || marks_ > 0) return;
+    is_called_off_ = false;
+    helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
+    is_lent_ = true;
+  }
   /// Marks the gradient of this parameter as ready.
   void mark(std::size_t i) {
     is_marked_[i] = 1;
     ++marks_;
-    if (helper_ && !is_lent_ && marks_ == 1) lend();
     const std::size_t b = bucket_of_[i];
     if (b == plan_.buckets.size()) return progress();
     if (is_lent_) helper_->change([&] { --missing_[b]; });
@@ -122,12 +129,6 @@ class bucket_queue {
     for (std::size_t b = 0; b < missing_.size(); ++b) missing_[b] = plan_.buckets[b].parameters.size();
     is_marked_.assign(is_marked_.size(), 0);
     marks_ = requests_begun_ = finished_ = 0;
-  }
-
-  void lend() {
-    is_lent_ = true;
-    is_called_off_ = false;
-    helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
   }
 
   /// Runs on the helper.

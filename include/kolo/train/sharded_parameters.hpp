@@ -264,6 +264,7 @@ class sharded_parameters {
 
   used begin(std::size_t i, bool with_gradients) {
     take_back();
+    if (options_.helper) options_.helper->demand_free();
     if (i >= groups_.size()) refuse("there is no such group");
     group& g = groups_[i];
     if (with_gradients && (g.has_gradients || g.whole_gradients))
@@ -347,13 +348,13 @@ class sharded_parameters {
   void lend() {
     const auto is_used = [](const group& g) { return g.users > 0; };
     if (!options_.helper || is_lent_ || std::none_of(groups_.begin(), groups_.end(), is_used)) return;
-    is_lent_ = true;
     options_.helper->lend(
         [](void* self) {
           auto& all = *static_cast<sharded_parameters*>(self);
           for (group& g : all.groups_) g.finish_gather(), g.finish_scatter();
         },
         this);
+    is_lent_ = true;
   }
   void take_back() {
     if (std::exchange(is_lent_, false)) options_.helper->take_back(std::chrono::seconds{60});
