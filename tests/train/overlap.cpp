@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <optional>
 #include <random>
 #include <thread>
@@ -181,6 +183,22 @@ TEST_CASE("a helper that has an optimizer's exchange refuses another's, and then
       t.expect(one.values == reference.values && two.values == reference.values);
     });
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE("of two threads that run one background, one takes each exchange") {
+  kolo::background exchange;
+  const auto run = [&](std::stop_token stop) { exchange.run(stop); };
+  const std::jthread one{run}, other{run};
+  std::atomic<int> calls = 0;
+  const auto work = [](void* count) {
+    ++*static_cast<std::atomic<int>*>(count);
+    std::this_thread::yield();
+  };
+  for (int i = 1; i <= 500; ++i) {
+    exchange.lend(work, &calls);
+    exchange.take_back(std::chrono::minutes{1});
+  }
+  CHECK(calls == 500);
 }
 
 TEST_CASE("an optimizer may outlive its communicator, even before its first step") {

@@ -38,10 +38,11 @@ class background {
   background(const background&) = delete;
   background& operator=(const background&) = delete;
 
-  /// Called on the helper's thread: runs until `stop` is requested and nothing is lent.
+  /// Called on the helper's thread: runs until `stop` is requested and nothing is lent. If several threads call
+  /// it, one of them takes each exchange.
   void run(std::stop_token stop) {
     std::unique_lock lock{mutex_};
-    for (has_ended_ = false; changed_.wait(lock, stop, [&] { return work_ != nullptr; });) {
+    for (++runs_, has_ended_ = false; changed_.wait(lock, stop, [&] { return work_ != nullptr && !is_taken_; });) {
       is_taken_ = true;
       lock.unlock();
       std::exception_ptr thrown;
@@ -55,7 +56,7 @@ class background {
       thrown_ = std::move(thrown);
       changed_.notify_all();
     }
-    has_ended_ = true;
+    has_ended_ = --runs_ == 0;
   }
 
   /// Throws `invalid_argument` if another optimizer has lent an exchange and not taken it back.
@@ -122,6 +123,7 @@ class background {
   void (*work_)(void*) = nullptr;
   void* argument_ = nullptr;
   bool is_lent_ = false, is_taken_ = false, has_ended_ = false;
+  int runs_ = 0;  ///< calls of `run` now
   std::exception_ptr thrown_;
 };
 
