@@ -11,9 +11,12 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -88,7 +91,32 @@ bool mount_small_disk(const std::string& path) {
   return ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k") == 0;
 }
 
+/// What `fsync` was called for while the path is set, and whether the path existed then.
+std::string synced, path_of_synced;
+bool fsync_fails = false;
+
 }  // namespace
+
+extern "C" int fsync(int file) {  // takes the place of the C library's
+  struct stat s {};
+  if (!path_of_synced.empty() && ::fstat(file, &s) == 0)
+    synced += std::string{S_ISDIR(s.st_mode) ? "folder" : "file"} + (fs::exists(path_of_synced) ? ", named; " : "; ");
+  if (fsync_fails) return errno = EIO, -1;
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
+
+TEST_CASE("a save is on the disk before it has its name, and its name before it returns; else it fails") {
+  folder here;
+  model m{10, 1};
+  path_of_synced = here.file();
+  fsync_fails = true;
+  CHECK(contains(refusal(here.file(), m, kolo::errc::system), "Input/output error: cannot write"));
+  CHECK(here.entries() == 0);
+  fsync_fails = false;
+  kolo::save_checkpoint(here.file(), m.parameters());
+  path_of_synced.clear();
+  CHECK(synced == "file; file; folder, named; ");
+}
 
 TEST_CASE("a load returns the saved values bit for bit, and the directory holds only the checkpoint") {
   folder here;
