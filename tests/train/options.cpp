@@ -17,6 +17,7 @@
 #include <limits>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 using namespace testing;
 
@@ -220,12 +221,16 @@ TEST_CASE("error_feedback: what the wire format rounds away is sent later; witho
     kolo::threads::run(2, [&](auto& comm) {
       model mine{{100}};
       std::fill(mine.values[0].begin(), mine.values[0].end(), 0.0f);
-      kolo::distributed_optimizer optimizer{
-          comm, descent{1}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = feedback}};
-      for (int step = 0; step < 64; ++step) {
-        std::fill(mine.gradients[0].begin(), mine.gradients[0].end(), 1 + 0x1p-10f);  // bfloat16: 1, or 1 + 2^-7
-        optimizer.step();
-      }
+      kolo::distributed_optimizer optimizer{comm,
+                                            descent{1},
+                                            mine.parameters(),
+                                            kolo::wire<kolo::bfloat16>(kolo::average),
+                                            {.passes = 3, .error_feedback = feedback}};
+      for (int step = 0; step < 64; ++step)
+        for (const float pass : {1.0f, 2.0f, 3.0f}) {  // bfloat16 has 1 and 1 + 2^-7
+          std::fill(mine.gradients[0].begin(), mine.gradients[0].end(), pass * (1 + 0x1p-10f));
+          optimizer.step();
+        }
       const float learned = -mine.values[0][50];
       t.expect(feedback ? std::abs(learned - 64 * (1 + 0x1p-10f)) <= 0x1p-7f : learned == 64);
     });
@@ -252,6 +257,14 @@ TEST_CASE("error_feedback: what the wire format rounds away is sent later; witho
     });
     CHECK(t.wrong == 0);
   }
+  kolo::threads::run(1, [](auto& comm) {  // nothing is sent
+    model mine{{1}};
+    kolo::distributed_optimizer optimizer{
+        comm, descent{}, mine.parameters(), kolo::wire<kolo::bfloat16>(kolo::average), {.error_feedback = true}};
+    mine.gradients[0] = {1 + 0x1p-10f};
+    optimizer.step();
+    CHECK(mine.gradients[0][0] == 1 + 0x1p-10f);
+  });
   CHECK(
       contains(said([] {
                  kolo::threads::run(1, [](auto& comm) {
@@ -359,10 +372,10 @@ TEST_CASE("a step in which the wrapped optimizer throws is over, and the next on
 
 struct descent_that_may_throw {
   static constexpr std::size_t states = 0;
-  const bool* throws;
+  bool* throws;  ///< the next call
   void operator()(std::span<float> value, std::span<const float> gradient, const std::array<std::span<float>, 0>&,
                   long) const {
-    if (*throws) throw std::runtime_error{"a rule that throws"};
+    if (std::exchange(*throws, false)) throw std::runtime_error{"a rule that throws"};
     descent{}.step(0, value, gradient);
   }
 };
@@ -375,13 +388,13 @@ TEST_CASE("if one rank's rule throws, all ranks have the same model, without the
       kolo::sharded_optimizer optimizer{comm, descent_that_may_throw{&throws}, parameters, {.bucket_bytes = 64}};
       for (int step = 0; step < 3; ++step) {
         mine.set_gradients(comm.rank(), step);
-        throws = step == 1 && comm.rank() == 0;
+        const bool must_throw = throws = step == 1 && comm.rank() == 0;
         if (!in_passing) optimizer.synchronize();
         try {
           optimizer.step();
-          is_right &= !throws;
+          is_right &= !must_throw;
         } catch (const std::runtime_error&) {
-          is_right &= throws;
+          is_right &= must_throw;
         }
         descent alone;
         for (model* m : {&all, &but_one}) {
@@ -470,6 +483,21 @@ TEST_CASE("a local parameter is stepped with the rank's own gradient") {
     std::vector<float> a(4), of_a(4, own), b(4), of_b(4, own);
     kolo::distributed_optimizer optimizer{comm, descent{1}, std::vector<table_and_bias>{{a, of_a, true}, {b, of_b}}};
     optimizer.step();
+    return a[0] == -own && b[0] == -static_cast<float>(comm.size() - 1) / 2;
+  });
+}
+
+TEST_CASE("passes: a local gradient, and one with rows, are means over the passes, too") {
+  on_ranks([](auto& comm) {
+    const auto own = static_cast<float>(comm.rank());
+    std::vector<float> a(4), of_a(4), b(4), of_b(4);
+    kolo::row_list rows{1, {0, 1, 2, 3}};
+    std::vector<table_and_bias> parameters{{a, of_a, true}, {b, of_b, false, &rows}};
+    kolo::distributed_optimizer optimizer{comm, descent{1}, parameters, {.passes = 2}};
+    for (const float pass : {1.0f, 2.0f}) {
+      of_a.assign(4, pass * own), of_b.assign(4, pass * own);
+      optimizer.step();
+    }
     return a[0] == -own && b[0] == -static_cast<float>(comm.size() - 1) / 2;
   });
 }
@@ -630,6 +658,9 @@ TEST_CASE("misuse throws an error, and the other rank gets it") {
     for (std::size_t i : {2u, 0u}) m.set_gradient(0, 1, i), o.ready(i);
     o.ready(1);
   });
+  check_refusal("more or fewer parameters", [](auto&, model&, auto& parameters) { parameters.pop_back(); });
+  check_refusal("more or fewer parameters",
+                [](auto&, model&, auto& parameters) { parameters.push_back(parameters.back()); });
   check_refusal("join needs to be asked for", [](auto& o, model&, auto&) { o.join(); });
   check_refusal("skip_step comes after synchronize", [](auto& o, model&, auto&) { o.ready(2), o.skip_step(); });
 }
@@ -671,17 +702,22 @@ TEST_CASE("passes: ready in the last pass of a step only is refused, in the firs
 }
 
 TEST_CASE("ranks with different options, or different rows, get an error at once") {
-  const auto differ = [](auto options_of) {
+  const auto differ = [](auto options_of, auto... op_of) {
     std::string all[2];
     kolo::threads::run(2, [&](auto& comm) {
       model mine{sizes};
-      all[comm.rank()] = said([&] {
-        kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), options_of(comm.rank())};
+      const int r = comm.rank();
+      all[r] = said([&] {
+        kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), op_of(r)..., options_of(r)};
       });
     });
     for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
   };
   differ([](int r) { return kolo::optimizer_options{.passes = 1 + r}; });
+  differ([](int r) { return kolo::optimizer_options{.passes = 1 + r}; }, [](int) { return kolo::sum; });
+  differ([](int) { return kolo::optimizer_options{}; },
+         [](int r) { return kolo::predivide(kolo::average, r == 0 ? 4.0f : 8.0f); });
+  differ([](int r) { return kolo::optimizer_options{.leaves = 4 << r}; });
   differ([](int r) { return kolo::optimizer_options{.density = r == 0 ? 0.25 : 0.5}; });
   differ(
       [](int r) { return kolo::optimizer_options{.inputs = r == 0 ? kolo::uneven::by_all : kolo::uneven::refused}; });

@@ -185,6 +185,35 @@ TEST_CASE("a helper that has an optimizer's exchange refuses another's, and then
   CHECK(t.wrong == 0);
 }
 
+/// A sum that tells which thread has finished it, also on one rank.
+struct signed_sum {
+  std::thread::id* by;
+  float operator()(float a, float b) const { return a + b; }
+  float finish(float x, int) const { return *by = std::this_thread::get_id(), x; }
+};
+TEST_CASE("the last ready of a bucket begins its exchange; a helper makes it, also after it was called off") {
+  for (const bool is_helped : {false, true})
+    kolo::threads::run(1, [&](auto& comm) {
+      kolo::background exchange;
+      std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+      model mine{{3, 4}};
+      std::thread::id by;
+      kolo::distributed_optimizer optimizer{comm,
+                                            descent{},
+                                            mine.parameters(),
+                                            signed_sum{&by},
+                                            {.bucket_bytes = 16, .helper = is_helped ? &exchange : nullptr}};
+      for (int step = 0; step < 2; ++step) {
+        by = {};
+        optimizer.ready(1);
+        if (step == 0) CHECK(contains(said([&] { optimizer.step(); }), "is not ready"));
+        if (!is_helped) CHECK(by == std::this_thread::get_id());
+        optimizer.ready(0), optimizer.step();
+        if (step == 1) CHECK(by == (is_helped ? helper.get_id() : std::this_thread::get_id()));
+      }
+    });
+}
+
 TEST_CASE("of two threads that run one background, one takes each exchange") {
   kolo::background exchange;
   const auto run = [&](std::stop_token stop) { exchange.run(stop); };
