@@ -102,6 +102,7 @@ TEST_CASE("adasum: equal gradients are averaged, orthogonal ones added, and a ze
 
 TEST_CASE("adasum: views with gaps, local parameters, and a refused parameter with rows") {
   tally t;
+  std::barrier all{3};
   kolo::threads::run(3, [&](auto& comm) {
     float wide[8] = {1, 9, 1, 9, 1, 9, 1, 9}, own[2] = {float(comm.rank()), 1};
     struct parameter {
@@ -114,6 +115,7 @@ TEST_CASE("adasum: views with gaps, local parameters, and a refused parameter wi
     combine(std::vector{parameter{gaps, gaps}, parameter{mine, mine, true}});
     for (int i = 0; i < 8; ++i) t.expect(wide[i] == (i % 2 == 0 ? 1 : 9));
     t.expect(own[0] == float(comm.rank()));
+    all.arrive_and_wait();  // a refusal fails the calls that other ranks have not left
     kolo::row_list rows;
     const auto words = said([&] { combine(std::vector{parameter{gaps, gaps}, parameter{gaps, gaps, false, &rows}}); });
     t.expect(contains(words, "adasum") && contains(words, "parameter 1 has .rows"));
@@ -139,6 +141,7 @@ TEST_CASE("adasum: an argument error or an exception of one rank fails all ranks
         6,
         [&](auto& comm) {
           kolo::adasum combine{comm};
+          all.arrive_and_wait();  // a refusal fails the calls that other ranks have not left
           kolo::row_list rows;
           std::vector<float> x(4, 1.0F);
           const bool is_culprit = comm.rank() == 1;
