@@ -122,6 +122,7 @@ TEST_CASE("leaves: a leaf's number may be omitted, one step follows the last lea
   };
   CHECK(contains(refused([](auto& o) { o.leaf(1); }), "leaf 1 is not the next one"));
   CHECK(contains(refused([](auto& o) { o.leaf(0), o.step(); }), "step comes after the last"));
+  CHECK(contains(refused([](auto& o) { o.step(), o.leaf(); }), "leaf comes after each leaf of a step, or step() does"));
   CHECK(contains(refused([](auto& o) { o.leaf(0), o.leaf(1), o.leaf(2), o.synchronize(); }),
                  "synchronize or step comes after the last"));
   CHECK(contains(refused([](auto& o) {

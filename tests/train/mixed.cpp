@@ -271,6 +271,23 @@ TEST_CASE("a step whose rows cannot be exchanged is abandoned, and the next one 
   }
 }
 
+TEST_CASE("join: a step whose rows cannot be exchanged leaves no count of the ranks for the next one") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    std::vector<float> dense(4), its(4, 4), table(8), of_table(8);
+    kolo::row_list rows{.width = comm.rank() == 0 ? 2u : 4u};
+    std::vector<any_parameter<float>> all{{dense, its, false, nullptr}, {table, of_table, false, &rows}};
+    kolo::distributed_optimizer optimizer{
+        comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, all, {.inputs = kolo::uneven::by_those_left}};
+    t.expect(!said([&] { optimizer.step(); }).empty());
+    rows.width = 2;
+    its.assign(4, 4);
+    if (comm.rank() == 1) optimizer.step();
+    t.expect(optimizer.join() == (comm.rank() == 0 ? 1 : 0) && dense[0] == -4);
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("sharded_optimizer: a step whose rows cannot be exchanged updates nothing") {
   for (const int p : {1, 2}) {
     tally t;

@@ -398,9 +398,18 @@ TEST_CASE("a sharded checkpoint that is damaged, of another model or missing is 
   };
   CHECK(contains(load({100, 0, 31, 58}, here.file()), "of another model"));
   CHECK(contains(load({100, 0, 57, 31}, here.file()), "of another model"));
+  CHECK(contains(load({100, 0, 31, 56}, here.file()), "of another model"));
+  kolo::threads::run(1, [&](auto& comm) {
+    model mine{sizes};
+    kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, mine.parameters()};
+    CHECK(contains(said([&] { kolo::load_sharded_checkpoint(here.file(), optimizer); }), "of another update rule"));
+  });
   CHECK(contains(load(sizes, here.path + "/none"), "No such file"));
   fs::resize_file(here.file() + ".save1.1of2", 300);
   CHECK(contains(load(sizes, here.file()), "damaged"));
+  train(2, 0, 2, "", here.path + "/later");
+  fs::copy_file(here.path + "/later.save1.1of2", here.file() + ".save1.1of2", fs::copy_options::overwrite_existing);
+  CHECK(contains(load(sizes, here.file()), "parts are of different saves"));
 }
 
 TEST_CASE("a sharded checkpoint of bfloat16 is refused for float16, whose elements have the same size") {

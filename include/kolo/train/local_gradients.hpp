@@ -219,7 +219,6 @@ class local_gradients {
   }
   void mark_exchanged() {
     is_exchanged_ = true;
-    had_numbers_.assign(had_numbers_.size(), 0);
     has_numbers_ = !is_all_zero();
   }
   refusal refuses_update() const {
