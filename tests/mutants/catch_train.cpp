@@ -140,6 +140,16 @@ void adapted() {
   });
 }
 
+/// Gradients that are ready in the last pass of a step only are refused.
+void ready_late() {
+  kolo::threads::run(1, [](auto& comm) {
+    model mine{{1}};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.passes = 2}};
+    optimizer.step();
+    t.expect(contains(said([&] { optimizer.ready(0); }), "in an earlier backward pass"));
+  });
+}
+
 /// Rank 0 moves by -2 per step, rank 1 does not; two fragments are exchanged every 4 steps, and merged one step later.
 template <class Comm>
 void outer_steps(Comm& comm) {
@@ -247,6 +257,6 @@ int main() {
                        }
                      },
                      {.timeout = std::chrono::seconds{30}});
-  saved_again(directory / "again"), saved_beside(directory / "beside"), adapted();
+  saved_again(directory / "again"), saved_beside(directory / "beside"), adapted(), ready_late();
   return t.wrong == 0 ? 0 : 1;
 }

@@ -155,9 +155,21 @@ TEST_CASE("a helper waiting for gradients is interrupted and helps again later; 
                        kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &nobody}};
                        for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
                        t.expect(contains(said([&] { optimizer.step(); }), "that no thread runs"));
+                       t.expect(optimizer.step());
+                       std::jthread helper{[&](std::stop_token stop) { nobody.run(stop); }};
+                       for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
+                       t.expect(optimizer.step());
                      },
                      {.timeout = std::chrono::milliseconds{200}});
   CHECK(t.wrong == 0);
+  kolo::threads::run(1, [&](auto& comm) {  // without waiting for the timeout of minutes
+    model mine{sizes};
+    kolo::background exchange;
+    std::jthread{[&](std::stop_token stop) { exchange.run(stop); }};
+    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &exchange}};
+    for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
+    CHECK(contains(said([&] { optimizer.step(); }), "that no thread runs"));
+  });
 }
 
 TEST_CASE("a helper that has an optimizer's exchange refuses another's, and then ends the first and serves the other") {

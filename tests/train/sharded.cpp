@@ -9,6 +9,7 @@
 #include "support/catch.hpp"
 #include "train/model.hpp"
 
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -63,6 +64,27 @@ struct telling_sum {
     return a + b;
   }
 };
+
+/// Whether three updates by the rule have, up to `error`, the values of formula(value, gradient, states, step).
+template <class T, class Rule>
+bool follows(const Rule& rule, double error, auto formula) {
+  constexpr std::size_t n = 300;  // more than a rule takes at once
+  std::vector<T> value(n, 1), gradient(n), states(Rule::states * n);
+  std::array<std::span<T>, Rule::states> of_rule;
+  for (std::size_t k = 0; k < Rule::states; ++k) of_rule[k] = std::span{states}.subspan(k * n, n);
+  std::vector<double> wanted(n, 1);
+  std::vector<std::array<double, 2>> of_formula(n);
+  bool good = true;
+  for (long step = 1; step <= 3; ++step) {
+    for (std::size_t i = 0; i < n; ++i) gradient[i] = static_cast<T>(noise(300 * static_cast<std::size_t>(step) + i));
+    rule(std::span<T>{value}, std::span<const T>{gradient}, of_rule, step);
+    for (std::size_t i = 0; i < n; ++i) {
+      formula(wanted[i], static_cast<double>(gradient[i]), of_formula[i], static_cast<double>(step));
+      good &= std::abs(static_cast<double>(value[i]) - wanted[i]) < error;
+    }
+  }
+  return good;
+}
 
 using weights = std::vector<std::vector<float>>;
 constexpr std::size_t global_batch = 12, steps = 40;
@@ -246,4 +268,31 @@ TEST_CASE("sharded_optimizer: a step begins while the helper reduces, and shares
     t.expect(mine.values == reference.values);
   });
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE("update rules follow their formulas, with weight decay, for floats and doubles") {
+  const auto check = [](const auto& rule, auto formula) {
+    CHECK(follows<float>(rule, 1e-5, formula));
+    CHECK(follows<double>(rule, 1e-12, formula));
+  };
+  check(kolo::update::sgd{.rate = 0.5, .weight_decay = 0.1},
+        [](double& x, double g, auto&, double) { x -= 0.5 * (g + 0.1 * x); });
+  check(kolo::update::momentum{.rate = 0.5, .factor = 0.9, .weight_decay = 0.1},
+        [](double& x, double g, auto& s, double) {
+          s[0] = 0.9 * s[0] + g + 0.1 * x;
+          x -= 0.5 * s[0];
+        });
+  check(kolo::update::nesterov{.rate = 0.5, .momentum = 0.9, .weight_decay = 0.1},
+        [](double& x, double g, auto& s, double) {
+          g += 0.1 * x;
+          s[0] = 0.9 * s[0] + g;
+          x -= 0.5 * (g + 0.9 * s[0]);
+        });
+  check(kolo::update::adamw{.rate = 0.1, .beta1 = 0.8, .beta2 = 0.9, .epsilon = 0.01, .weight_decay = 0.1},
+        [](double& x, double g, auto& s, double step) {
+          s[0] = 0.8 * s[0] + 0.2 * g;
+          s[1] = 0.9 * s[1] + 0.1 * g * g;
+          const double mean = s[0] / (1 - std::pow(0.8, step)), square = s[1] / (1 - std::pow(0.9, step));
+          x -= 0.1 * (mean / (std::sqrt(square) + 0.01) + 0.1 * x);
+        });
 }
