@@ -488,18 +488,20 @@ TEST_CASE("a local parameter is stepped with the rank's own gradient") {
 }
 
 TEST_CASE("passes: a local gradient, and one with rows, are means over the passes, too") {
-  on_ranks([](auto& comm) {
-    const auto own = static_cast<float>(comm.rank());
-    std::vector<float> a(4), of_a(4), b(4), of_b(4);
-    kolo::row_list rows{1, {0, 1, 2, 3}};
-    std::vector<table_and_bias> parameters{{a, of_a, true}, {b, of_b, false, &rows}};
-    kolo::distributed_optimizer optimizer{comm, descent{1}, parameters, {.passes = 2}};
-    for (const float pass : {1.0f, 2.0f}) {
-      of_a.assign(4, pass * own), of_b.assign(4, pass * own);
-      optimizer.step();
-    }
-    return a[0] == -own && b[0] == -static_cast<float>(comm.size() - 1) / 2;
-  });
+  for (const double density : {0.0, 1.0})
+    on_ranks([&](auto& comm) {
+      const auto own = static_cast<float>(comm.rank() + 1);
+      std::vector<float> a(4), of_a(4), b(4), of_b(4);
+      kolo::row_list rows{1, {0, 1, 2, 3}};
+      std::vector<table_and_bias> parameters{{a, of_a, true}, {b, of_b, false, &rows}};
+      kolo::distributed_optimizer optimizer{
+          comm, descent{1}, parameters, kolo::predivide(kolo::average, 8), {.passes = 2, .density = density}};
+      for (const float pass : {1.0f, 2.0f}) {
+        of_a.assign(4, pass * own), of_b.assign(4, pass * own);
+        optimizer.step();
+      }
+      return a[0] == -own && b[0] == -static_cast<float>(comm.size() + 1) / 2;
+    });
 }
 
 TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready and step is refused") {

@@ -201,7 +201,7 @@ class outer_optimizer {
 
   bool is_due(std::size_t f, long step) const {
     const long every = options_.every, own = every * (long(f) + 1) / options_.fragments;
-    return step > 0 && step % every == own % every;
+    return step % every == own % every;
   }
 
   void start(std::size_t f) {
