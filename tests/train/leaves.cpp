@@ -192,6 +192,10 @@ TEST_CASE("a norm has the same bits on any number of ranks, and is exact to 1e-1
   CHECK(norms_of(2, {0, 0, 0}).first == 0);
   CHECK(std::isinf(norms_of(2, {1, 2, -std::numeric_limits<float>::infinity()}).first));
   CHECK(std::isnan(norms_of(2, {1, 2, std::nanf("")}).first));
+  const std::vector<double> subnormal{3e-310, 4e-310};
+  kolo::detail::train::norm_of norm{kolo::detail::train::largest_magnitude(std::span{subnormal})};
+  norm.add(std::span{subnormal});
+  CHECK(std::abs(norm.root() - 5e-310) < 1e-318);
 }
 
 TEST_CASE("leaves: options that one tree cannot combine are refused") {

@@ -3,6 +3,7 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/train/optimizer.hpp>
+#include <kolo/train/update.hpp>
 
 #include "support/catch.hpp"
 #include "train/model.hpp"
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <thread>
 
 using namespace testing;
@@ -103,6 +105,17 @@ TEST_CASE("ranks that plan different buckets all get an error") {
   kolo::threads::run(3, [&](auto& comm) {
     model mine{{10, comm.rank() == 1 ? 21u : 20u}};
     const auto why = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()}; });
+    t.expect(contains(why, "ranks plan different buckets"));
+  });
+  kolo::threads::run(2, [&](auto& comm) {  // as many numbers of another type
+    const auto make = [&](auto x) {
+      struct tensors {
+        std::vector<decltype(x)> value, gradient;
+      };
+      std::vector all{tensors{std::vector{x}, std::vector{x}}};
+      kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::sgd, decltype(x)>{{}}, all};
+    };
+    const auto why = said([&] { comm.rank() == 0 ? make(1.0f) : make(1.0); });
     t.expect(contains(why, "ranks plan different buckets"));
   });
   CHECK(t.wrong == 0);
@@ -240,6 +253,10 @@ TEST_CASE("of two threads that run one background, one takes each exchange") {
     exchange.take_back(std::chrono::minutes{1});
   }
   CHECK(calls == 500);
+  exchange.lend([](void*) { throw std::runtime_error{"the work threw"}; }, nullptr);
+  CHECK_THROWS_AS(exchange.take_back(std::chrono::minutes{1}), std::runtime_error);
+  exchange.lend(work, &calls);
+  exchange.take_back(std::chrono::minutes{1});
 }
 
 TEST_CASE("an optimizer may outlive its communicator, even before its first step") {

@@ -103,6 +103,10 @@ TEST_CASE("broadcast_object copies the root's members that `serialise` names") {
     const auto why =
         said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, numbers); });
     t.expect(comm.rank() == 0 ? why.empty() : contains(why, "ranks serialise different things"));
+    std::uint64_t number = 0;
+    const auto rest =
+        said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, number); });
+    t.expect(comm.rank() == 0 ? rest.empty() : contains(rest, "more bytes than it was read from"));
   });
   CHECK(t.wrong == 0);
 }
@@ -144,6 +148,8 @@ TEST_CASE("the state of another rule or of other parameters is refused, and no s
   const auto before = of_30.values;
   CHECK(contains(said([&] { step_alone(other, of_30); }), "the state of parameter 0 is of 20 elements, and not of 30"));
   CHECK(of_30.values == before);
+  kolo::save_state(here.file(), saved, saved);
+  CHECK(contains(load(kolo::replicated{kolo::update::momentum{}}), "a state of other optimizers"));
 }
 
 TEST_CASE("restore_checkpoint gives each rank the checkpoint that the root reads; its error is thrown on all ranks") {
@@ -461,6 +467,8 @@ TEST_CASE("shards that are padded, dropped or exact") {
   CHECK(items(1, kolo::remainder::exact) == std::vector{1, 4});
   CHECK(items(1, kolo::remainder::pad) == std::vector{1, 4, 0});
   CHECK(items(2, kolo::remainder::pad) == std::vector{2, 5, 1});
+  const auto even = kolo::shard(std::vector<int>(6), place{0, 3}, kolo::remainder::pad);
+  CHECK(even.size() == 2);
 }
 
 TEST_CASE("seeds differ by rank and purpose, and by_size scales the rate with the ranks") {
