@@ -10,8 +10,10 @@
 
 #include <atomic>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -43,30 +45,72 @@ void sum_of(C& comm, std::size_t n) {
   allreduce(comm, x, sum);
 }
 
-/// True if the call is refused because another thread of this rank is calling.
+/// True if the call is refused with these words.
 template <class F>
-bool is_second(F f) {
+bool is_refused(const char* why, F f) {
   try {
     f();
     return false;
   } catch (const error& e) {
-    return e.code() == errc::invalid_argument &&
-           std::string{e.what()}.find("another thread of this rank") != std::string::npos;
+    return e.code() == errc::invalid_argument && std::string{e.what()}.find(why) != std::string::npos;
   }
+}
+constexpr const char* second = "another thread of this rank calls on the same communicator";
+constexpr const char* within = "an operator or a view of a call on this communicator calls on it";
+
+void expect(bool fine) {
+  if (!fine) good = false;
 }
 
 void one_at_a_time() {
-  const auto expect = [](bool fine) {
-    if (!fine) good = false;
-  };
   threads::run(1, [&](auto& comm) {
     const int other = 0;
-    barrier(comm);
-    std::thread{[&] { expect(!is_second([&] { barrier(comm); })); }}.join();  // no longer at the same time
-    comm.engine()->caller = &other;                                           // as if another thread were calling
-    expect(is_second([&] { barrier(comm); }));
-    comm.engine()->caller = detail::transport::progress_engine::this_thread();
-    expect(!is_second([&] { barrier(comm); }));
+    int x = 1;
+    const auto calls = [&] { barrier(comm); };
+    const auto start = [&] { return start_allreduce(comm, std::span{&x, 1}, sum); };
+    auto& caller = comm.engine()->caller;
+    calls();
+    std::thread{[&] { calls(); }}.join();  // no longer at the same time
+    auto kept = start();
+    caller = &other;  // as if another thread were calling
+    expect(is_refused(second, calls) && is_refused(second, [&] { kept.wait(); }) &&
+           is_refused(second, [&] { comm.split(0, 0); }));
+    struct end {
+      decltype(caller) its;
+      ~end() { its = nullptr; }
+    };
+    expect(is_refused(second, [&] {
+      const auto dropped = std::move(kept);
+      const end of_the_other{caller};
+      calls();
+    }));
+    calls();
+
+    std::optional dropped{start()};
+    caller = &other;
+    std::atomic<bool> is_gone = false;
+    std::thread drops{[&] { dropped.reset(), is_gone = true; }};
+    for (int i = 0; i < 20'000 && !is_gone; ++i) std::this_thread::yield();
+    expect(!is_gone);
+    caller = nullptr;
+    drops.join();
+    calls();
+  });
+}
+
+void not_within_a_call() {
+  threads::run(2, [&](auto& comm) {
+    auto part = comm.split(0, 0);
+    int x = 1, calls = 0, refused = 0;
+    const auto checks = [&](int a, int b) {
+      ++calls, refused += is_refused(within, [&] { start_barrier(comm).wait(); });
+      return a + b;
+    };
+    allreduce(comm, std::span{&x, 1}, checks);
+    auto request = start_allreduce(comm, std::span{&x, 1}, checks);
+    for (int least = 0; least < 2; allreduce(part, std::span{&least, 1}, kolo::min)) least = calls;
+    request.wait();
+    expect(refused == 2);
   });
 }
 
@@ -77,8 +121,8 @@ int main() {
   told(
       "", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
   told(
-      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:43; rank 1 "
-      "calls allreduce of 11 int, sum, at catch_checked.cpp:43",
+      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:45; rank 1 "
+      "calls allreduce of 11 int, sum, at catch_checked.cpp:45",
       [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
   told("the root differs", [](auto& comm) {
     int x = 0;
@@ -101,5 +145,6 @@ int main() {
   });
   told("rank 2 calls split", [](auto& comm) { comm.rank() == 2 ? void(comm.split(0, 0)) : barrier(comm); });
   one_at_a_time();
+  not_within_a_call();
   return good ? 0 : 1;
 }

@@ -132,7 +132,7 @@ struct collective_fn {
   template <class C, class... Args>
   static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
-    execute::begin_call(*comm.engine(), Collective::K);
+    execute::begin_call(*comm.engine(), name(Collective::K));
     using Call = std::remove_cvref_t<decltype(Collective::make(comm, args...))>;
     constexpr auto& types = execute::types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
     if constexpr (M == call_mode::blocking) {

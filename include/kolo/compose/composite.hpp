@@ -273,7 +273,7 @@ class composite {
     second_.transport().attach(fate);
   }
   static B split_off(communicator<B>& host) {
-    host.engine()->finish_all();
+    const auto here = host.engine()->begin_alone("composite");
     return detail::transport::in_the_name_of("composite", [&] { return B{host.transport().split(0, host.rank())}; });
   }
 

@@ -64,9 +64,9 @@ struct any_call {
 };
 
 /// Called before the arguments are checked: this thread takes over the engine. Throws if the communicator has failed,
-/// or if a blocking call of another thread runs on it.
+/// or if another call runs on it. `call`: a string that is never freed.
 template <class T>
-void begin_call(engine<T>& e, kind called);
+void begin_call(engine<T>& e, const char* call);
 
 /// Notifies the other ranks, then throws that `sentence` is wrong with the arguments of `operation`.
 template <class T>

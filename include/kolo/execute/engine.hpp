@@ -8,6 +8,7 @@
 #include <kolo/core/log.hpp>
 #include <kolo/execute/call_cache.hpp>
 #include <kolo/execute/call_types.hpp>
+#include <kolo/execute/calling_thread.hpp>
 #include <kolo/execute/comparison.hpp>
 #include <kolo/execute/failing.hpp>
 #include <kolo/execute/operation.hpp>
@@ -67,7 +68,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
-  std::atomic<const void*> caller{nullptr};          ///< the thread whose blocking call runs; null: none
+  calling_thread::caller caller{nullptr};            ///< the thread whose call runs, unless it only starts something
   bool has_reported = false;                         ///< a failure was reported to the caller
   bool has_failed = false;                           ///< a call on it has failed
   bool is_checked = execute::is_checked(transport);  ///< all ranks compare what they call, before every call
@@ -125,6 +126,19 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
   void acquire_turn() {
     if constexpr (TakesTurns<T>) transport.acquire_turn(sequence);
+  }
+
+  /// Every call begins with this. Throws if another one runs; then it has changed nothing.
+  void begin(const char* call) {
+    if (const void* const now = caller.load(std::memory_order_relaxed)) [[unlikely]]
+      refuse_call(call, now == calling_thread::id());
+    take_over();
+    if (is_advancing) [[unlikely]]  // while its thread waits on another communicator
+      refuse_call(call, true);
+  }
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse_call(const char* call, bool is_within) {
+    throw error{failure_from({.operation = call}, errc::invalid_argument, transport.rank(), {},
+                             is_within ? refused_within : refused_thread)};
   }
 
   void enqueue(operation& o) {
@@ -355,6 +369,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     if constexpr (Flushable<T>) guard(o, [&] { transport.flush(); });
   }
 
+  /// Begins a call in which the transport itself moves data.
+  [[nodiscard]] auto begin_alone(const char* call) { return transport_call{*this, call}; }
   /// Waits for all started operations: what the transport does by itself must not overtake them.
   void finish_all() {
     take_over();

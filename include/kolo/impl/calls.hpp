@@ -25,37 +25,9 @@ bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execu
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_second_thread(kind called, int rank) {
-  throw error{failure_from({.operation = name(called)}, errc::invalid_argument, rank, {},
-                           "another thread of this rank calls on the same communicator: use it from one thread at a "
-                           "time, or give each its own (split)")};
-}
-
-/// While it lives, calls of other threads on the communicator throw.
-class calling_thread {
- public:
-  using caller = std::atomic<const void*>;
-  explicit calling_thread(caller& now) : now_{now}, before_{of(now)} { set(this_thread()); }
-  calling_thread(const calling_thread&) = delete;
-  calling_thread& operator=(const calling_thread&) = delete;
-  ~calling_thread() { set(before_); }
-
-  static bool is_another(const caller& now) { return of(now) && of(now) != this_thread(); }
-
- private:
-  static const void* this_thread() { return transport::progress_engine::this_thread(); }
-  static const void* of(const caller& now) { return now.load(std::memory_order_relaxed); }
-  void set(const void* thread) { now_.store(thread, std::memory_order_relaxed); }
-
-  caller& now_;
-  const void* before_;
-};
-
 template <class T>
-void begin_call(engine<T>& e, kind called) {
-  if (calling_thread::is_another(e.caller)) [[unlikely]]
-    refuse_second_thread(called, e.transport.rank());
-  e.take_over();
+void begin_call(engine<T>& e, const char* call) {
+  e.begin(call);
   e.throw_if_failed();
 }
 template <class T>
@@ -185,7 +157,7 @@ std::byte* token_of(engine<T>& e, std::byte* of_host) {
 
 template <class T>
 std::vector<int> allgather_nodes(engine<T>& e, int mine) {
-  e.finish_all();
+  const auto here = e.begin_alone("topology_of");
   if constexpr (NodeAware<T>) {
     return e.transport.nodes();
   } else {

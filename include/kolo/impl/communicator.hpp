@@ -60,7 +60,7 @@ int communicator<T>::node_count() const {
 
 template <class T>
 communicator<T> communicator<T>::split(int color, int key, const call_site& site) {
-  engine_->finish_all();
+  const auto here = engine_->begin_alone("split");
   if (engine_->is_checked) engine_->compare("split", detail::execute::call_signature{site}, transport().timeout());
   communicator part{transport().split(color, key)};
   hand_down(part);
@@ -69,7 +69,7 @@ communicator<T> communicator<T>::split(int color, int key, const call_site& site
 
 template <class T>
 communicator<T> communicator<T>::shrink(const options& o) {
-  engine_->take_over();
+  const detail::execute::whole_call here{*engine_, "shrink"};
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
   auto& recovered = engine_->unreported->recovered;
@@ -100,7 +100,7 @@ communicator<T> communicator<T>::grow(std::string_view meeting, const grow_optio
   const auto timeout = o.timeout == o.timeout.zero()
                            ? transport().timeout()
                            : detail::transport::bounded(o.timeout);  // all learn of a negative one
-  engine_->finish_all();
+  const auto here = engine_->begin_alone("grow");
   if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
   communicator more{transport().grow(meeting, o.newcomers, timeout)};
   hand_down(more);

@@ -27,7 +27,7 @@
   TEMPLATE class kolo::communicator<T>;                                                                                \
   TEMPLATE class kolo::request<T>;                                                                                     \
   TEMPLATE class kolo::plan<T>;                                                                                        \
-  TEMPLATE void kolo::detail::execute::begin_call<T>(kolo::detail::execute::engine<T>&, kolo::kind);                   \
+  TEMPLATE void kolo::detail::execute::begin_call<T>(kolo::detail::execute::engine<T>&, const char*);                  \
   TEMPLATE void kolo::detail::execute::refuse<T>(kolo::detail::execute::engine<T>&, const char*, const char*);         \
   TEMPLATE void kolo::detail::execute::refuse<T>(kolo::detail::execute::engine<T>&, const char*, const char*,          \
                                                  long long, const char*, long long);                                   \

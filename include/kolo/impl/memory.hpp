@@ -34,7 +34,7 @@ template <class T>
 std::vector<std::shared_ptr<std::byte>> symmetric_parts(execute::engine<T>& e, std::size_t bytes) {
   static_assert(SharesMemory<T>,
                 "kolo: the ranks of this transport do not share memory: it has no member symmetric(bytes)");
-  e.finish_all();
+  const auto here = e.begin_alone("symmetric");
   const auto all = e.transport.symmetric(bytes);
   std::vector<std::shared_ptr<std::byte>> parts;
   for (int r = 0; r < e.transport.size(); ++r) parts.emplace_back(all.owner, all.part(r));

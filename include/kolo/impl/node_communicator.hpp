@@ -10,7 +10,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 
 template <class T>
 kolo::shm::communicator node_communicator_of(execute::engine<T>& e, const kolo::shm::options& o) {
-  e.finish_all();
+  const auto here = e.begin_alone("node_communicator");
   return kolo::shm::communicator{make_node_transport(e.transport, o, "node_communicator")};
 }
 

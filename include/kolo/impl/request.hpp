@@ -98,12 +98,14 @@ request<T>& request<T>::operator=(request&& other) noexcept {
 
 template <class T>
 request<T>::~request() {
-  if (!state_) return;
+  if (!state_ || state_->has_ended) return;
   auto& e = *state_->e;
+  if (e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
+  using detail::execute::calling_thread;
+  const calling_thread here{e.caller, calling_thread::in_turn::yes};
   e.take_over();
   detail::execute::operation& o = state_->run;
-  if (!o.finished && e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
-  if (!o.finished && std::uncaught_exceptions() > exceptions_) {
+  if (!o.finished && std::uncaught_exceptions() > exceptions_ && !detail::execute::is_refused_thread()) {
     failure f = detail::transport::failure_while_unwinding(
         e.transport, "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
@@ -118,6 +120,7 @@ request<T>::~request() {
 template <class T>
 bool request<T>::test() {
   auto& call = detail::execute::held(state_);
+  const detail::execute::whole_call here{*call.e, call.run.now.operation};
   if (!call.e->test(call.run)) return false;
   call.end();
   return true;
@@ -125,6 +128,7 @@ bool request<T>::test() {
 template <class T>
 void request<T>::wait() {
   auto& call = detail::execute::held(state_);
+  const detail::execute::whole_call here{*call.e, call.run.now.operation};
   call.e->wait(call.run);
   call.end();
 }
@@ -132,7 +136,7 @@ void request<T>::wait() {
 template <class T>
 void request<T>::restart() {
   auto& run = detail::execute::held(state_).run;
-  state_->e->take_over();
+  state_->e->begin(run.now.operation);
   state_->e->throw_if_failed();
   if (!run.finished) throw error{errc::invalid_argument, "a request is started once more before it has finished"};
   state_->end();  // if another call has progressed it
@@ -172,6 +176,7 @@ std::string plan<T>::how() const requires detail::execute::KeptInWords<T> {
 template <class T>
 void plan<T>::run() {
   auto& call = detail::execute::held(state_);
+  const detail::execute::whole_call here{*call.e, call.run.now.operation};
   call.run.restart();
   call.enqueue();
   detail::core::with_rollback([&] { call.e->wait(call.run), call.end(); }, [&] { call.abandon(); });

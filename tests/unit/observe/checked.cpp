@@ -6,7 +6,6 @@
 #include <array>
 #include <latch>
 #include <mutex>
-#include <thread>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -140,30 +139,6 @@ TEST_CASE("checked: the error's fields") {
       },
       checked);
   CHECK(said == all_say(3, "mismatch 023 broadcast"));
-}
-
-TEST_CASE("if two threads of a rank call on one communicator, checked or not, the second fails and the first goes on") {
-  for (const bool is_checked : {true, false}) {
-    std::latch told{2};
-    const auto said =
-        on_threads(2,
-                   [&](auto& comm) -> std::string {
-                     if (comm.rank() == 1) {
-                       told.arrive_and_wait();
-                       return sum_of_ranks(comm);
-                     }
-                     std::string first;
-                     std::thread caller{[&] { first = sum_of_ranks(comm); }};  // waits, since rank 1 has not called yet
-                     while (!comm.engine()->caller.load()) std::this_thread::yield();
-                     const auto second = words_of([&] { kolo::barrier(comm); });
-                     told.arrive_and_wait();
-                     caller.join();
-                     return first + ' ' + second;
-                   },
-                   {.checked = is_checked});
-    CHECK(said[0].starts_with("1 kolo: barrier, rank 0: another thread of this rank calls on the same communicator: "));
-    CHECK(said[1] == "1");
-  }
 }
 
 TEST_CASE("checked: an extra call names a rank that has left or is late") {
