@@ -126,6 +126,9 @@ void signs_of_life() {
   expect(late({waits(1), busy, silent, stopped}, 1) == 1 && late({waits(1), silent, stopped, done}, 1) == 2);
   expect(late({waits(1), waits(2), busy, sign{sign::busy, -1, 1}}, 1) == 2);
   expect(late({waits(1), waits(0), done}, 1) == detail::transport::not_known);
+  const std::vector<sign> circle{waits(1), waits(0)};
+  expect(has(detail::transport::sentence_about_late(circle, detail::transport::not_known, 1, {}, "; LAST"),
+             "; LAST, and it waits"));
 }
 
 /// Rank 0 waits for rank 1, which waits for rank 2, which does not call.

@@ -284,8 +284,9 @@ class shm_member {
     const int late = is_recorded_ ? transport::who_is_late({signs.begin(), signs.size()}, s.peer) : s.peer;
     const auto put_off = absent > silence ? absent : late == transport::not_known ? moment : std::chrono::nanoseconds{};
     if (put_off > put_off.zero() && !std::exchange(p.excused, true)) return void(p.since += put_off);
-    const auto text = transport::sentence_about_late({signs.begin(), signs.size()}, late, s.peer, s.timeout);
-    give_up(errc::timeout, s.with_peer(late), now - p.since, core::text_of({text, last_operation(late)}));
+    const auto last = last_operation(late == transport::not_known ? s.peer : late);
+    give_up(errc::timeout, s.with_peer(late), now - p.since,
+            transport::sentence_about_late({signs.begin(), signs.size()}, late, s.peer, s.timeout, last));
   }
 
   core::dynarray<transport::sign_of_life> signs_of_all(const wait_context& s,

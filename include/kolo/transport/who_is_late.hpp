@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace kolo::inline KOLO_ABI::detail::transport {
 
@@ -68,20 +69,22 @@ inline constexpr int not_known = -1;
 }
 
 /// `late`: the result of `who_is_late`; `first`: the rank that the reporting rank has waited for; `waited`: for how
-/// long.
+/// long; `last`: what the late rank has begun last, or else `first`, if that is known (see `last_operation`).
 [[gnu::cold, gnu::noinline]] inline std::string sentence_about_late(std::span<const sign_of_life> of, int late,
-                                                                    int first, std::chrono::nanoseconds waited) {
+                                                                    int first, std::chrono::nanoseconds waited,
+                                                                    std::string_view last = {}) {
   const auto in_time = core::text_of({" has not done its part within ", in_seconds(waited)});
-  if (late == not_known) {
+  if (late == not_known) {  // the circle may be cut, since it is as long as there are ranks
     const auto circle = cycle_from(of, first);
-    return core::text_of({"rank ", first, in_time,
+    return core::text_of({"rank ", first, in_time, last,
                           ", and it waits itself, as all do: ", circle.empty() ? "who is late is not known" : circle});
   }
   const auto at = std::size_t(late);
   const bool is_stopped = at < of.size() && of[at].is == sign_of_life::stopped;
   const char* const and_stopped = is_stopped ? "; its process is stopped" : "";
-  if (late == first) return core::text_of({"rank ", late, " is late: it", in_time, and_stopped});
-  return core::text_of({"rank ", late, " is late: rank ", first, in_time, ", and waits for it as well", and_stopped});
+  if (late == first) return core::text_of({"rank ", late, " is late: it", in_time, and_stopped, last});
+  return core::text_of(
+      {"rank ", late, " is late: rank ", first, in_time, ", and waits for it as well", and_stopped, last});
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::transport

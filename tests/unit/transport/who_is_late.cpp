@@ -67,6 +67,10 @@ TEST_CASE("a timeout names the cycle in which all ranks wait") {
         rank_1 + "rank 1 waits for rank 2, which waits for rank 0, which waits for rank 1");
   CHECK(says({waits(1), waits(2), done}, 1) == rank_1 + "who is late is not known");
   CHECK(says({waits(1), waits(77), done}, 1) == rank_1 + "who is late is not known");
+  CHECK(kolo::detail::transport::sentence_about_late(std::vector{waits(1), waits(0)}, -1, 1, 1s,
+                                                     "; it has begun no operation") ==
+        "rank 1 has not done its part within 1.000 s; it has begun no operation, and it waits itself, as all do: "
+        "rank 1 waits for rank 0, which waits for rank 1");
 }
 
 TEST_CASE("a thread that is stuck in its operator is named by all ranks, also by those that wait for others") {
@@ -173,7 +177,7 @@ TEST_CASE("if all ranks wait, none is named") {
     });
   };
   const auto names_a_circle = [](const std::string& words) {
-    const std::string all = "and it waits itself, as all do: ";
+    const std::string all = "; its last operation: barrier #1, which has ended there, and it waits itself, as all do: ";
     return words.find(all + "rank 0 waits for rank 1, which waits for rank 0") != words.npos ||
            words.find(all + "rank 1 waits for rank 0, which waits for rank 1") != words.npos;
   };
