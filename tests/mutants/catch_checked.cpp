@@ -5,6 +5,7 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/collective/send.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/chain.hpp>
 
@@ -121,8 +122,8 @@ int main() {
   told(
       "", [](auto& comm) { sum_of(comm, 3), sum_of(comm, 4); }, 64);
   told(
-      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:45; rank 1 "
-      "calls allreduce of 11 int, sum, at catch_checked.cpp:45",
+      "allreduce #2, rank 0: the count differs: rank 0 calls allreduce of 10 int, sum, at catch_checked.cpp:46; rank 1 "
+      "calls allreduce of 11 int, sum, at catch_checked.cpp:46",
       [](auto& comm) { sum_of(comm, 5), sum_of(comm, 10 + static_cast<std::size_t>(comm.rank())); });
   told("the root differs", [](auto& comm) {
     int x = 0;
@@ -142,6 +143,10 @@ int main() {
     plan.run();
     if (comm.rank() == 2) barrier(comm);
     else plan.run();
+  });
+  told("rank 2: this rank calls receive, rank 0 calls barrier", [](auto& comm) {
+    int x = 0;
+    comm.rank() == 2 ? receive(comm, std::span{&x, 1}, 0) : barrier(comm);
   });
   told("rank 2 calls split", [](auto& comm) { comm.rank() == 2 ? void(comm.split(0, 0)) : barrier(comm); });
   one_at_a_time();

@@ -81,11 +81,19 @@ class mismatch_checker {
   /// Two roots may wait for each other without sending anything: compares the tags in their flight recorders.
   void check_tag(int peer) {
     const auto its = transport().recorder(peer);
+    if (operation_.is_point_to_point()) return its ? check_collective(peer, *its) : void();
     const auto theirs = its ? its->tag() : tag();
     const bool compares = (theirs & 0xff) == (comparison_mark & 0xff);  // it begins the call itself afterwards
-    if (operation_.is_point_to_point() || compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag())
-      return;
+    if (compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag()) return;
     report_mismatch(peer, {.tag = theirs});
+  }
+  /// A rank that waits for this one in a collective that this one has not begun has done its part of all calls before:
+  /// had it sent what this rank waits for, that would be here by the second check.
+  void check_collective(int peer, const transport::flight_recorder& its) {
+    const auto n = its.last();
+    const bool is_next = n.with < 0 && !n.has_ended && n.sequence > engine_.sequence;
+    if (is_next && n.peer == transport().rank() && peer == now().peer && std::exchange(in_collective_, peer) == peer)
+      report_mismatch(peer, {.tag = message_tag(n.sequence, std::uint32_t(n.summary.what()))});
   }
   void check_stray(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
@@ -112,7 +120,8 @@ class mismatch_checker {
     if (operation_.is_point_to_point() && is_p2p_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
     else if (a.tag == transport::split_tag) text += " calls split, symmetric or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)
-      text += " compares calls before they run: all ranks are checked, or none";
+      text += engine_.is_checked ? " calls a collective"
+                                 : " compares calls before they run: all ranks are checked, or none";
     else if (other != args_.collective) core::append_words(text, {" calls ", name(other)});
     else if (theirs != mine) core::append_words(text, {" calls it as its operation #", theirs});
     else text += " calls it with another count, type, operator, algorithm, root or optimizer, now or in a call before";
@@ -130,7 +139,7 @@ class mismatch_checker {
   const collective_args& args_;
   operation& operation_;
   backoff::clock::time_point strays_checked_{};
-  int doing_other_ = -1;
+  int doing_other_ = -1, in_collective_ = -1;  ///< the rank that was so at the check before
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Checked mode: every mismatch is an error on every rank, with both ranks and both source locations; nothing else changes.
 #include <kolo/observe/checked.hpp>
+#include <kolo/point_to_point.hpp>
 #include <kolo/simulate/simulated.hpp>
 
 #include <array>
@@ -139,6 +140,32 @@ TEST_CASE("checked: the error's fields") {
       },
       checked);
   CHECK(said == all_say(3, "mismatch 023 broadcast"));
+}
+
+TEST_CASE(
+    "checked: a rank that sends or receives while the other calls a collective is told apart from one that is not "
+    "checked") {
+  for (const int odd : {0, 1})
+    for (const bool sends : {true, false}) {
+      const auto said = on_threads(
+          2,
+          [&](auto& comm) {
+            return words_of([&] {
+              int x = 0;
+              if (comm.rank() == odd)
+                sends ? kolo::send(comm, std::span{&x, 1}, 1 - odd) : kolo::receive(comm, std::span{&x, 1}, 1 - odd);
+              kolo::barrier(comm);
+            });
+          },
+          checked);
+      const auto by = [](const char* call, int rank) {
+        return "kolo: " + (call + (", rank " + std::to_string(rank))) + ": this rank calls ";
+      };
+      const auto wanted = sends ? by("barrier #1", 1 - odd) + "barrier, rank " + std::to_string(odd) + " calls send"
+                                : by("receive #1, round 0", odd) + "receive, rank " + std::to_string(1 - odd) +
+                                      (odd == 1 ? " calls barrier" : " calls a collective");
+      CHECK(said == all_say(2, wanted));
+    }
 }
 
 TEST_CASE("checked: an extra call names a rank that has left or is late") {
