@@ -2,7 +2,7 @@
 // Which calls allocate: counted by replacing the operators new and delete of this program.
 #include "support/count_allocations.hpp"
 
-#include <kolo/execute/pairs.hpp>
+#include <kolo/point_to_point.hpp>
 
 #include "collectives/elements.hpp"
 #include "collectives/ranks.hpp"
@@ -100,14 +100,21 @@ TEST_CASE("calls on one rank change nothing and allocate nothing, not even the f
         }) == "");
 }
 
-TEST_CASE("pair numbers: a failed allocation is tried again by the next call") {
-  using namespace kolo::detail::execute;
-  for (const long bad : {1, 2}) {
-    pairs<host_memory> numbers;
-    operation o;
-    o.peer = 1;
-    o.summary = {kolo::kind::exchange, 1, 0};
-    CHECK_THROWS_AS((fails = allocations + bad, numbers.number(o, 2)), std::bad_alloc);
-    CHECK(numbers.number(o, 2) == 1);
+TEST_CASE("the first pair operation: a failed allocation is tried again by the next call") {
+  for (const long bad : {1, 2, 3}) {
+    CHECK(on_ranks(1, [&](auto& comm, complaints& wrong) {
+            const std::vector<float> x(9, 3);
+            std::vector<float> y(9);
+            bool failed = false;
+            try {
+              fails = allocations + bad;
+              kolo::exchange(comm, x, y, 0);
+            } catch (const std::bad_alloc&) {
+              failed = true;
+            }
+            wrong.expect(failed, "the allocation was not made");
+            kolo::exchange(comm, x, y, 0);
+            wrong.expect(y == x, "the next call has not exchanged");
+          }) == "");
   }
 }

@@ -126,7 +126,8 @@ class collective_operation : public operation {
  protected:
   advanced go_on() {
     if (is_point_to_point()) [[unlikely]]
-      return advance_with_own_scratch();
+      return engine_.pairs->advance_apart(
+          *this, [](operation& o) { return static_cast<collective_operation&>(o).advance_now(); }, scratch_, stream());
     return advance_now();
   }
 
@@ -143,16 +144,9 @@ class collective_operation : public operation {
     else return false;
   }
 
-  /// Other operations progress beside it, so it has its own scratch.
-  advanced advance_with_own_scratch() {
-    const void* stream = nullptr;
-    if constexpr (requires { options_.stream; }) stream = options_.stream;
-    if (!scratch_ && !engine_.pairs->may_begin_on(stream)) return advanced::stuck;
-    if (!scratch_) scratch_ = engine_.pairs->acquire_scratch(stream);
-    const core::scoped_value here{engine_.current_scratch, scratch_};
-    const auto a = advance_now();
-    if (a == advanced::finished) engine_.pairs->release_scratch(std::exchange(scratch_, nullptr));
-    return a;
+  const void* stream() const {
+    if constexpr (requires { options_.stream; }) return options_.stream;
+    else return nullptr;
   }
 
   advanced advance_now() {

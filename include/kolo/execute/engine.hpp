@@ -3,11 +3,9 @@
 // and choices that operations reuse.
 #pragma once
 
-#include <kolo/core/call_site.hpp>
 #include <kolo/core/less_code.hpp>
 #include <kolo/core/log.hpp>
 #include <kolo/execute/call_cache.hpp>
-#include <kolo/execute/call_types.hpp>
 #include <kolo/execute/calling_thread.hpp>
 #include <kolo/execute/comparison.hpp>
 #include <kolo/execute/failing.hpp>
@@ -50,11 +48,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
   // Memory that every operation reuses. It outlives the transport, which may still write there.
   scratch<memory> of_running{};
   scratch<memory>* current_scratch = &of_running;  ///< of the operation that progresses now
-  std::shared_ptr<p2p_state<memory>> pairs{};      ///< null before the first pair operation
-  using compares_pair = std::unique_ptr<before_pair>(engine&, const call_types&, const collective_args&,
-                                                     const typename T::options&, call_site);
-  compares_pair* compare_pair = nullptr;  ///< likewise null
-  comparison_buffers compared{};          ///< the signatures that ranks compare in checked mode
+  std::shared_ptr<p2p_state<T>> pairs{};           ///< null before the first pair operation
+  comparison_buffers compared{};                   ///< the signatures that ranks compare in checked mode
 
   // Choices, made once for each kind of call.
   call_cache resolved{};
@@ -111,12 +106,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   /// histories stay different, whatever calls follow.
   void number(operation& o) {
     acquire_turn();
-    if (o.is_point_to_point()) {
-      o.now.is_point_to_point = true;
-      o.now.only_sends = o.summary.what() == kind::send;
-      o.now.sequence = pairs->number(o, transport.size());
-      return;
-    }
+    if (o.is_point_to_point()) return pairs->begin(o);
     o.tag = next_tag(o.fingerprint);
     o.now.sequence = sequence;
   }
@@ -149,8 +139,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     o.finished = o.has_failed = false;
     o.waiting = {};
     o.is_up = false;
-    if (o.is_point_to_point()) o.flight_index = flight->begin_pair(o.now.sequence, o.summary, o.peer);
-    else if (!newest) flight->begin(o.now.sequence, o.summary, o.tag);
+    if (!o.is_point_to_point() && !newest) flight->begin(o.now.sequence, o.summary, o.tag);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -188,7 +177,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     auto result = advanced::stuck;
     while (!o.finished) {
       if (oldest->is_point_to_point()) [[unlikely]] {
-        if (advance_pairs(*this, o) == advanced::stuck) return result;
+        if (pairs->advance(o) == advanced::stuck) return result;
         result = advanced::moved;
         continue;
       }
@@ -217,12 +206,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   }
 
   /// The operation that `o` waits for: itself, an earlier one with the same peer, or the oldest operation.
-  operation& blocker_of(operation& o) {
-    if (!o.is_point_to_point() || !o.is_up) return *oldest;
-    for (operation* i = oldest; i != &o; i = i->next)
-      if (share_a_direction(*i, o)) return blocker_of(*i);  // an exchange waits for both directions
-    return o;
-  }
+  operation& blocker_of(operation& o) { return o.is_point_to_point() && o.is_up ? pairs->blocker_of(o) : *oldest; }
   /// Calls f(p, s) with the wait that `o` depends on. If an earlier operation that `o` waits for has a longer timeout,
   /// the timeout of `o` applies, and starts anew with each such operation: while they all progress, a caller that waits
   /// for the last of them is not late.
@@ -307,15 +291,6 @@ struct engine : transport::progress_client, failing<engine<T>> {
     core::with_rollback([&] { wait(o); }, [&] { abandon(o); });
   }
 
-  /// A blocking call that does all of its work at once and bypasses the queue, which is empty: `work(operation)`.
-  [[gnu::always_inline]] void run_now(operation& o, auto&& work) {
-    number(o);
-    if (o.is_point_to_point()) [[unlikely]]
-      return run_pair_now(*this, o, work);
-    flight->begin(o.now.sequence, o.summary, o.tag);
-    guard(o, [&] { work(o), flush(); });
-    flight->end(o.now.sequence, o.summary);
-  }
   void relax(operation& o) { relax(o.waiting, o.now); }
   void relax(backoff& p, const wait_context& s) {
     flight.wait(p, s);

@@ -62,9 +62,7 @@ class pair_comparison final : pair_signature_call, public collective_operation<T
   void restart() override { collective_operation<T>::restart(); }
 
  private:
-  static auto& signatures_of(engine<T>& e) {
-    return static_cast<pairs<typename engine<T>::memory>&>(*e.pairs).signatures;
-  }
+  static auto& signatures_of(engine<T>& e) { return static_cast<pairs<T>&>(*e.pairs).signatures; }
 
   pair_comparison(engine<T>& e, pair_signatures& signatures, const call_signature& mine, const collective_args& of,
                   const typename T::options& options, std::chrono::nanoseconds timeout)

@@ -3,7 +3,13 @@
 // each, and how the engine progresses all of them concurrently.
 #pragma once
 
+#include <kolo/core/call_site.hpp>
+#include <kolo/core/less_code.hpp>
+#include <kolo/execute/call_cache.hpp>
 #include <kolo/execute/call_signature.hpp>
+#include <kolo/execute/call_types.hpp>
+#include <kolo/execute/collective_args.hpp>
+#include <kolo/execute/communicator.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/scratch.hpp>
 #include <kolo/transport/abilities.hpp>
@@ -11,7 +17,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
@@ -23,7 +30,7 @@ class object_pool {
   X* take() {
     if (free_.empty()) {
       free_.reserve(all_.size() + 1);
-      return &all_.emplace_back();
+      return all_.emplace_back(std::make_unique<X>()).get();
     }
     X* const it = free_.back();
     free_.pop_back();
@@ -31,32 +38,17 @@ class object_pool {
   }
   void put_back(X* it) { free_.push_back(it); }
   void for_each(auto f) {
-    for (X& x : all_) f(x);
+    for (const auto& x : all_) f(*x);
   }
 
  private:
-  std::deque<X> all_{};
+  std::vector<std::unique_ptr<X>> all_{};
   std::vector<X*> free_{};
 };
 
 /// The signatures that two ranks compare in checked mode.
 struct pair_signatures {
   call_signature mine{}, theirs{};
-};
-
-/// An engine's point-to-point state, created at the first such operation; virtual so that programs without any do not
-/// link it.
-template <class Memory>
-struct p2p_state {
-  virtual ~p2p_state() = default;
-  virtual std::uint64_t number(const operation& o, int size) = 0;
-  virtual void restore_number(const operation& o) = 0;
-  virtual void begin_pass() = 0;
-  virtual bool take(const operation& o) = 0;
-  virtual bool may_begin_on(const void* stream) const = 0;
-  virtual scratch<Memory>* acquire_scratch(const void* stream) = 0;
-  virtual void release_scratch(scratch<Memory>* s) = 0;
-  virtual void abandon() = 0;
 };
 
 /// Precedes a pair operation in checked mode.
@@ -72,18 +64,44 @@ inline bool share_a_direction(const operation& a, const operation& b) {
   return a.peer == b.peer && (k == l || k == kind::exchange || l == kind::exchange);
 }
 
+/// The point-to-point part of an engine, created at the first such operation; virtual so that programs without any do
+/// not compile it.
+template <class T>
+struct p2p_state {
+  using memory = typename engine<T>::memory;
+  using options = typename T::options;
+  using advance_fn = advanced (*)(operation&);
+
+  virtual ~p2p_state() = default;
+  virtual void begin(operation& o) = 0;
+  virtual void restore_number(const operation& o) = 0;
+  virtual advanced advance(operation& awaited) = 0;
+  virtual advanced advance_apart(operation& o, advance_fn f, scratch<memory>*& its, const void* stream) = 0;
+  virtual operation& blocker_of(operation& o) const = 0;
+  virtual void run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) = 0;
+  virtual std::unique_ptr<before_pair> comparison_of(const call_types& types, const collective_args& args,
+                                                     const options& of_call, call_site site) = 0;
+  virtual void abandon() = 0;
+};
+
 /// The state for one communicator. Allocates at a rank's first pair operation, and when more operations are in flight
 /// than ever before.
-template <class Memory>
-class pairs final : public p2p_state<Memory> {
+template <class T>
+class pairs final : public p2p_state<T> {
  public:
-  /// The number of the next operation between this rank and its peer: of the direction to the peer, or else from the
-  /// peer.
-  std::uint64_t number(const operation& o, int size) override {
-    if (from_.empty()) to_.resize(std::size_t(size)), from_.resize(to_.size());
+  using typename p2p_state<T>::memory, typename p2p_state<T>::options, typename p2p_state<T>::advance_fn;
+
+  explicit pairs(engine<T>& e) : engine_{e}, to_(std::size_t(e.transport.size())), from_(to_.size()) {}
+
+  /// Numbers the next operation between this rank and its peer, in the direction to the peer, or else from the peer;
+  /// and enters it in the flight recorder.
+  void begin(operation& o) override {
     const auto k = o.summary.what();
     const auto sent = k == kind::receive ? 0 : ++at(to_, o).number;
-    return k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
+    o.now.is_point_to_point = true;
+    o.now.only_sends = k == kind::send;
+    o.now.sequence = k == kind::send ? sent : std::max(sent, ++at(from_, o).number);
+    o.flight_index = engine_.flight->begin_pair(o.now.sequence, o.summary, o.peer);
   }
   /// The next operation gets the same number.
   void restore_number(const operation& o) override {
@@ -92,34 +110,60 @@ class pairs final : public p2p_state<Memory> {
     if (k != kind::send) --at(from_, o).number;
   }
 
-  /// In a pass over all operations, oldest first: whether this one may progress, or an earlier one uses its direction.
-  void begin_pass() override { ++pass_; }
-  bool take(const operation& o) override {
-    const auto k = o.summary.what();
-    auto &to = at(to_, o), &from = at(from_, o);
-    const bool is_free =
-        (k == kind::receive || to.claimed_in != pass_) && (k == kind::send || from.claimed_in != pass_);
-    if (k != kind::receive) to.claimed_in = pass_;
-    if (k != kind::send) from.claimed_in = pass_;
-    return is_free;
+  /// Advances all pair operations that no collective precedes; those with the peer of `awaited` last, so that a
+  /// transport that remembers one awaited ticket remembers theirs.
+  advanced advance(operation& awaited) override {
+    auto result = advanced::stuck;
+    ++pass_;
+    for (const bool of_awaited : {false, true}) {
+      operation* before = nullptr;
+      for (operation *i = engine_.oldest, *next; i && i->is_point_to_point(); i = next) {
+        next = i->next;
+        i->is_up = true;
+        const auto a = (i->peer == awaited.peer) == of_awaited && take(*i) ? advance_one(*i) : advanced::stuck;
+        if (a != advanced::stuck) result = advanced::moved;
+        if (a == advanced::finished) engine_.remove(*i, before);
+        else before = i;
+      }
+    }
+    if constexpr (MessageTransport<T>)
+      if (result == advanced::moved && !transport::has_slots(engine_.transport))
+        engine_.guard(awaited, [&] { engine_.transport.submit(); });
+    return result;
   }
 
-  /// Operations in flight at the same time use one stream. (Null if the transport has none.)
-  bool may_begin_on(const void* stream) const override { return in_flight_ == 0 || stream == stream_; }
+  /// Calls f(o) with a scratch of its own, until it has finished: other operations progress beside it. A failed
+  /// operation keeps it: the transport may still write there. Operations in flight at the same time use one stream
+  /// (null if the transport has none).
+  advanced advance_apart(operation& o, advance_fn f, scratch<memory>*& its, const void* stream) override {
+    if (!its) {
+      if (in_flight_ > 0 && stream != stream_) return advanced::stuck;
+      stream_ = stream;
+      ++in_flight_;
+      its = scratch_pool_.take();
+    }
+    const core::scoped_value here{engine_.current_scratch, its};
+    const auto a = f(o);
+    if (a == advanced::finished) {
+      --in_flight_;
+      scratch_pool_.put_back(std::exchange(its, nullptr));
+    }
+    return a;
+  }
 
-  /// The scratch of an operation until it is put back. A failed operation keeps it: the transport may still write
-  /// there.
-  scratch<Memory>* acquire_scratch(const void* stream) override {
-    stream_ = stream;
-    ++in_flight_;
-    return scratch_pool_.take();
+  operation& blocker_of(operation& o) const override {
+    for (operation* i = engine_.oldest; i != &o; i = i->next)
+      if (share_a_direction(*i, o)) return engine_.blocker_of(*i);  // an exchange waits for both directions
+    return o;
   }
-  void release_scratch(scratch<Memory>* s) override {
-    --in_flight_;
-    scratch_pool_.put_back(s);
-  }
+
+  // Defined in impl/calls.hpp.
+  void run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) override;
+  std::unique_ptr<before_pair> comparison_of(const call_types& types, const collective_args& args,
+                                             const options& of_call, call_site site) override;
+
   void abandon() override {
-    scratch_pool_.for_each([](scratch<Memory>& s) { s.abandon(); });
+    scratch_pool_.for_each([](scratch<memory>& s) { s.abandon(); });
   }
   object_pool<pair_signatures> signatures{};
 
@@ -129,58 +173,39 @@ class pairs final : public p2p_state<Memory> {
   };
   static direction& at(std::vector<direction>& all, const operation& o) { return all[std::size_t(o.peer)]; }
 
-  std::vector<direction> to_{}, from_{};
+  /// In a pass over all operations, oldest first: whether this one may progress, or an earlier one uses its direction.
+  bool take(const operation& o) {
+    const auto k = o.summary.what();
+    auto &to = at(to_, o), &from = at(from_, o);
+    const bool is_free =
+        (k == kind::receive || to.claimed_in != pass_) && (k == kind::send || from.claimed_in != pass_);
+    if (k != kind::receive) to.claimed_in = pass_;
+    if (k != kind::send) from.claimed_in = pass_;
+    return is_free;
+  }
+
+  advanced advance_one(operation& o) {
+    if (o.has_failed) [[unlikely]]
+      engine_.throw_if_failed();
+    const auto a = engine_.guard(o, [&] {
+      engine_.pair_at_work = &o;
+      return o.advance(o);
+    });
+    engine_.pair_at_work = nullptr;
+    if (a != advanced::stuck) o.waiting.something_happened();
+    if (a == advanced::finished) {
+      o.finished = true;
+      engine_.flight->end_pair(o.flight_index);
+    }
+    return a;
+  }
+
+  engine<T>& engine_;
+  std::vector<direction> to_, from_;
   std::uint64_t pass_ = 0;
   const void* stream_ = nullptr;
   int in_flight_ = 0;
-  object_pool<scratch<Memory>> scratch_pool_{};
+  object_pool<scratch<memory>> scratch_pool_{};
 };
-
-advanced advance_pair(auto& e, operation& o) {
-  if (o.has_failed) [[unlikely]]
-    e.throw_if_failed();
-  const auto a = e.guard(o, [&] {
-    e.pair_at_work = &o;
-    return o.advance(o);
-  });
-  e.pair_at_work = nullptr;
-  if (a != advanced::stuck) o.waiting.something_happened();
-  if (a == advanced::finished) {
-    o.finished = true;
-    e.flight->end_pair(o.flight_index);
-  }
-  return a;
-}
-
-/// Advances all pair operations that no collective precedes; those with the peer of `awaited` last, so that a transport
-/// that remembers one awaited ticket remembers theirs.
-advanced advance_pairs(auto& e, operation& awaited) {
-  auto result = advanced::stuck;
-  e.pairs->begin_pass();
-  for (const bool of_awaited : {false, true}) {
-    operation* before = nullptr;
-    for (operation *i = e.oldest, *next; i && i->is_point_to_point(); i = next) {
-      next = i->next;
-      i->is_up = true;
-      const bool is_its_turn = (i->peer == awaited.peer) == of_awaited && e.pairs->take(*i);
-      const auto a = is_its_turn ? advance_pair(e, *i) : advanced::stuck;
-      if (a != advanced::stuck) result = advanced::moved;
-      if (a == advanced::finished) e.remove(*i, before);
-      else before = i;
-    }
-  }
-  if constexpr (MessageTransport<decltype(e.transport)>)
-    if (result == advanced::moved && !transport::has_slots(e.transport))
-      e.guard(awaited, [&] { e.transport.submit(); });
-  return result;
-}
-/// A blocking one that does all of its work at once and bypasses the queue (`engine::run_now`).
-void run_pair_now(auto& e, operation& o, auto& work) {
-  const auto index = e.flight->begin_pair(o.now.sequence, o.summary, o.peer);
-  e.pair_at_work = &o;
-  e.guard(o, [&] { work(o), e.flush(); });
-  e.pair_at_work = nullptr;
-  e.flight->end_pair(index);
-}
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

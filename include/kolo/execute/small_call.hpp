@@ -351,6 +351,16 @@ class small_call_run {
   std::optional<wait_for_peer> waiting_{};
 };
 
+/// The operation of a small call that is not in the queue.
+[[gnu::always_inline]] inline void describe(operation& o, const collective_args& args, const small_call_plan& plan,
+                                            std::chrono::nanoseconds timeout) {
+  o.now = wait_context{.operation = args.operation(), .round = 0, .timeout = timeout};
+  o.summary = plan.summary;
+  o.fingerprint = args.fingerprint;
+  o.peer = args.peer;
+  o.tag = args.tag;
+}
+
 /// Bypasses the queue, which is empty.
 template <SharedMemoryTransport T>
 void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,

@@ -56,4 +56,21 @@ class small_call_messages {
   const small_call_plan& plan_;
 };
 
+/// Bypasses the queue, which is empty.
+template <MessageTransport T>
+  requires(!SharedMemoryTransport<T>)
+void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
+                    const typename T::options& options, std::chrono::nanoseconds timeout) {
+  operation o;
+  describe(o, args, plan, timeout);
+  e.number(o);
+  e.flight->begin(o.now.sequence, o.summary, o.tag);
+  e.guard(o, [&] {
+    if constexpr (TakesOptions<T>) e.transport.begin(options);
+    small_call_messages<T>{e, args, o, plan}.run();
+    e.flush();
+  });
+  e.flight->end(o.now.sequence, o.summary);
+}
+
 }  // namespace kolo::inline KOLO_ABI::detail::execute

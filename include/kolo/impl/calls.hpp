@@ -129,20 +129,37 @@ template <Transport T>
   return transport::bounded(options.timeout);
 }
 
-template <Transport T>
-std::unique_ptr<before_pair> pair_comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
-                                                const typename options_of<T>::type& options, call_site site) {
+template <class T>
+std::unique_ptr<before_pair> pairs<T>::comparison_of(const call_types& types, const collective_args& args,
+                                                     const options& of_call, call_site site) {
   if constexpr (compares_pairs<T>)
-    if (args.peer != e.transport.rank())
-      return std::make_unique<pair_comparison<T>>(e, signature_of(types, args, e.transport.size(), site), args, options,
-                                                  timeout_of(e, args, options));
+    if (const auto& transport = engine_.transport; args.peer != transport.rank())
+      return std::make_unique<pair_comparison<T>>(engine_, signature_of(types, args, transport.size(), site), args,
+                                                  of_call, timeout_of(engine_, args, of_call));
   return nullptr;
+}
+
+/// Bypasses the queue, which is empty.
+template <class T>
+void pairs<T>::run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) {
+  auto& e = engine_;
+  operation o;
+  describe(o, args, plan, timeout_of(e, args, of_call));
+  e.number(o);
+  e.pair_at_work = &o;
+  e.guard(o, [&] {
+    if constexpr (TakesOptions<T>) e.transport.begin(of_call);
+    if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, plan, o.now.timeout, o.tag, &o}.run();
+    else if constexpr (has_small_calls<T>) small_call_messages<T>{e, args, o, plan}.run();
+    e.flush();
+  });
+  e.pair_at_work = nullptr;
+  e.flight->end_pair(o.flight_index);
 }
 
 template <class T>
 void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t user_tag) {
-  if (!e.pairs) e.pairs = std::make_shared<pairs<typename engine<T>::memory>>();
-  e.compare_pair = &pair_comparison_of<T>;
+  if (!e.pairs) e.pairs = std::make_shared<pairs<T>>(e);
   const kind k = args.collective;
   if (args.peer != e.transport.rank()) resolve_named(e, args);
   check_elements(e, args);
@@ -194,7 +211,7 @@ template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
                                           const typename options_of<T>::type& options, call_site site) {
   if (args.peer >= 0) {
-    const auto c = e.compare_pair(e, types, args, options, site);
+    const auto c = e.pairs->comparison_of(types, args, options, site);
     if (!c) return;
     e.enqueue_before(c->first());
     return e.wait_or_abandon(c->first());
@@ -210,20 +227,8 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
     compare(e, types, args, options, site);
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
-      const auto timeout = timeout_of(e, args, options);
-      if constexpr (SharedMemoryTransport<T>)
-        if (args.peer < 0) return run_small_call(e, args, *plan, options, timeout);
-      operation o;
-      o.now = wait_context{.operation = args.operation(), .round = 0, .timeout = timeout};
-      o.summary = plan->summary;
-      o.fingerprint = args.fingerprint;
-      o.peer = args.peer;
-      o.tag = args.tag;
-      return e.run_now(o, [&](operation&) {
-        if constexpr (TakesOptions<T>) e.transport.begin(options);
-        if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, *plan, timeout, o.tag, &o}.run();
-        else small_call_messages<T>{e, args, o, *plan}.run();
-      });
+      if (args.peer >= 0) return e.pairs->run_small(args, *plan, options);
+      return run_small_call(e, args, *plan, options, timeout_of(e, args, options));
     }
   collective_operation<T> run{e, args, options};
   describe(run, e, args, options);

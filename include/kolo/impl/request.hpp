@@ -71,7 +71,7 @@ std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on,
   auto all = std::make_unique<pending_call<T>>(on, std::move(call), options);
   const auto& args = all->call->args;
   if (!on->is_checked) return all;
-  if (args.peer >= 0) all->pair_before = on->compare_pair(*on, types, args, options, site);
+  if (args.peer >= 0) all->pair_before = on->pairs->comparison_of(types, args, options, site);
   else all->before = comparison_of(*on, types, args, options, site);
   return all;
 }
