@@ -12,7 +12,9 @@
 /// Pending until it has been driven once, which lasts until another thread has begun to take it over.
 class slow_client : public kolo::detail::transport::progress_client {
  public:
-  slow_client() : progress_client{[](progress_client& d) noexcept { return static_cast<slow_client&>(d).work(); }} {}
+  static kolo::detail::transport::progress work_on(progress_client& d) noexcept {
+    return static_cast<slow_client&>(d).work();
+  }
 
   std::atomic<bool> has_progressed{false}, is_wanted{false};
   bool has_ended = false;
@@ -32,7 +34,7 @@ class slow_client : public kolo::detail::transport::progress_client {
 inline bool is_taken_over_between(int times) {
   for (int i = 0; i < times; ++i) {
     slow_client one;
-    one.join();
+    one.join(&slow_client::work_on);
     one.begins();
     bool had_ended = false;
     std::thread other{[&] {

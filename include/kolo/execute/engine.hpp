@@ -75,8 +75,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   std::exception_ptr deferred{};
 
   template <class... Args>
-  [[gnu::cold, gnu::noinline]] explicit engine(Args&&... args)
-      : transport::progress_client{&go_on}, transport(std::forward<Args>(args)...) {
+  [[gnu::cold, gnu::noinline]] explicit engine(Args&&... args) : transport(std::forward<Args>(args)...) {
     if (core::logs != core::log_nothing) [[unlikely]]
       core::log_line(transport.rank(), {"joined a communicator of ", core::ranks_text(transport.size())});
   }

@@ -147,7 +147,7 @@ void request<T>::restart() {
 template <class T>
 void request<T>::begin() {
   auto& e = *state_->e;
-  if constexpr (detail::execute::engine<T>::progresses_in_other_waits) e.join();
+  if constexpr (detail::execute::engine<T>::progresses_in_other_waits) e.join(&e.go_on);
   state_->enqueue();
   e.begins();
 }

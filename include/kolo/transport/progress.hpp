@@ -23,45 +23,31 @@ enum class progress { none, stuck, moved };
 class progress_client;
 
 /// The communicators on which one thread has started operations. Its own thread progresses them; another thread takes
-/// one over when a call is made there.
+/// one over when a call is made there. Virtual so that programs that start none do not compile it.
 class progress_engine {
  public:
+  virtual ~progress_engine() = default;
+
   /// Progresses all but `mine`, as far as possible without waiting. Not reentrant.
-  progress progress_others(const progress_client* mine);
+  virtual progress progress_others(const progress_client* mine) = 0;
 
   static progress_engine* of_this_thread() { return here_.its; }  ///< null: it has started nothing
   static const void* this_thread() { return &here_; }             ///< identifies it
 
- private:
+ protected:
   friend progress_client;
+
+  virtual bool remove(progress_client& it) noexcept = 0;
+  virtual void move_to_this_thread(progress_client& it) = 0;
 
   /// A thread's own progress_engine, and whether the thread has destroyed it.
   struct thread_state {
     progress_engine* its;
     bool is_over;
   };
-  struct owner {
-    std::shared_ptr<progress_engine> own{};
-    ~owner() { here_ = {nullptr, true}; }
-  };
-
-  /// Null when the thread is about to end.
-  static std::shared_ptr<progress_engine> own() {
-    if (here_.is_over) return nullptr;
-    [[maybe_unused]] static const int known =
-        ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
-    thread_local owner mine;
-    if (!here_.its) here_.its = (mine.own = core::shared<progress_engine>()).get();
-    return mine.own;
-  }
-
   static constinit inline thread_local thread_state here_{nullptr, false};
 
-  std::recursive_mutex mutex_{};  ///< of the list; progress may start an operation, so its thread may lock twice
-  progress_client *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `progress_others`
-  std::atomic<int> in_flight_{0};                       ///< communicators of the list that have operations under way
-  bool is_progressing_ = false;                         ///< on its own thread
-  const pid_t process_ = ::getpid();
+  std::atomic<int> in_flight_{0};  ///< communicators of the list that have operations under way
 };
 
 /// The operations of one communicator, which another communicator's wait may progress. It stays in the list of the
@@ -69,18 +55,18 @@ class progress_engine {
 /// first calls `take_over`: from then on no other thread progresses it.
 class progress_client {
  public:
+  using progress_fn = progress (*)(progress_client&) noexcept;
+
   progress_client(const progress_client&) = delete;
   progress_client& operator=(const progress_client&) = delete;
 
   void take_over() {
     if (in_ && in_.get() != progress_engine::of_this_thread()) [[unlikely]]
-      move_to_this_thread();
+      in_->move_to_this_thread(*this);
   }
-  /// Called before this thread starts an operation.
-  void join() {
-    take_over();
-    if (!in_ && (in_ = progress_engine::own())) insert();
-  }
+  /// Called before this thread starts an operation, which `f` progresses.
+  template <class Used = void>
+  void join(progress_fn f);
   /// An operation was started, and progresses in other waits until `ends`.
   void begins() {
     if (in_ && !std::exchange(is_in_flight_, true)) in_->in_flight_.fetch_add(1, std::memory_order_relaxed);
@@ -91,62 +77,96 @@ class progress_client {
   }
 
  protected:
-  using progress_fn = progress (*)(progress_client&) noexcept;
-  explicit progress_client(progress_fn f) : progress_{f} {}
+  progress_client() = default;
   ~progress_client() { leave(); }
 
   /// Called before this object is destroyed. Returns whether operations were in flight.
-  bool leave() noexcept {
-    if (!in_) return false;
-    if (in_->process_ != ::getpid())
-      return in_.reset(), is_in_flight_ = false;  // a copy by fork: the holder of the mutex is not here
-    const auto list = in_;
-    const std::lock_guard lock{list->mutex_};  // whose thread may be driving this one, and look at `in_`
-    in_ = nullptr;
-    if (list->next_ == this) list->next_ = after_;
-    (before_ ? before_->after_ : list->first_) = after_;
-    if (after_) after_->before_ = before_;
-    if (is_in_flight_) list->in_flight_.fetch_sub(1, std::memory_order_relaxed);
-    return std::exchange(is_in_flight_, false);
-  }
+  bool leave() noexcept { return in_ && in_->remove(*this); }
 
  private:
-  friend progress_engine;
+  template <class Used>
+  friend class progress_list;
 
-  [[gnu::cold, gnu::noinline]] void move_to_this_thread() {
-    if (!leave()) return;
-    join();
-    begins();
-  }
   void end() {
     is_in_flight_ = false;
     in_->in_flight_.fetch_sub(1, std::memory_order_relaxed);
   }
-  void insert() {
-    const std::lock_guard lock{in_->mutex_};
-    before_ = nullptr;
-    after_ = std::exchange(in_->first_, this);
-    if (after_) after_->before_ = this;
-  }
 
-  progress_fn progress_;
+  progress_fn progress_ = nullptr;
   std::shared_ptr<progress_engine> in_{};
   progress_client *before_ = nullptr, *after_ = nullptr;
   bool is_in_flight_ = false;
 };
 
-inline progress progress_engine::progress_others(const progress_client* mine) {
-  const int own = mine && mine->is_in_flight_ ? 1 : 0;
-  if (is_progressing_ || in_flight_.load(std::memory_order_relaxed) <= own) return progress::none;
-  const std::lock_guard lock{mutex_};
-  is_progressing_ = true;
-  auto result = progress::none;
-  for (progress_client* d = first_; d; d = next_) {
-    next_ = d->after_;
-    if (d != mine && d->is_in_flight_) result = std::max(result, d->progress_(*d));
+/// Its only model. `Used`: only programs that start operations instantiate it.
+template <class Used = void>
+class progress_list final : public progress_engine {
+ public:
+  /// This thread's; null when the thread is about to end.
+  static std::shared_ptr<progress_engine> own() {
+    if (here_.is_over) return nullptr;
+    [[maybe_unused]] static const int known =
+        ::pthread_atfork(nullptr, nullptr, [] { here_.its = nullptr; });  // a child has started nothing
+    thread_local owner mine;
+    if (!here_.its) here_.its = (mine.own = core::shared<progress_list>()).get();
+    return mine.own;
   }
-  is_progressing_ = false;
-  return result;
+
+  progress progress_others(const progress_client* mine) override {
+    const int own = mine && mine->is_in_flight_ ? 1 : 0;
+    if (is_progressing_ || in_flight_.load(std::memory_order_relaxed) <= own) return progress::none;
+    const std::lock_guard lock{mutex_};
+    is_progressing_ = true;
+    auto result = progress::none;
+    for (progress_client* d = first_; d; d = next_) {
+      next_ = d->after_;
+      if (d != mine && d->is_in_flight_) result = std::max(result, d->progress_(*d));
+    }
+    is_progressing_ = false;
+    return result;
+  }
+
+  void insert(progress_client& it) {
+    const std::lock_guard lock{mutex_};
+    it.before_ = nullptr;
+    it.after_ = std::exchange(first_, &it);
+    if (it.after_) it.after_->before_ = &it;
+  }
+  bool remove(progress_client& it) noexcept override {
+    if (process_ != ::getpid())
+      return it.in_.reset(), it.is_in_flight_ = false;  // a copy by fork: the holder of the mutex is not here
+    const auto self = it.in_;
+    const std::lock_guard lock{mutex_};  // whose thread may be driving this one, and look at `in_`
+    it.in_ = nullptr;
+    if (next_ == &it) next_ = it.after_;
+    (it.before_ ? it.before_->after_ : first_) = it.after_;
+    if (it.after_) it.after_->before_ = it.before_;
+    if (it.is_in_flight_) in_flight_.fetch_sub(1, std::memory_order_relaxed);
+    return std::exchange(it.is_in_flight_, false);
+  }
+  void move_to_this_thread(progress_client& it) override {
+    if (!it.leave()) return;
+    it.join(it.progress_);
+    it.begins();
+  }
+
+ private:
+  struct owner {
+    std::shared_ptr<progress_engine> own{};
+    ~owner() { here_ = {nullptr, true}; }
+  };
+
+  std::recursive_mutex mutex_{};  ///< of the list; progress may start an operation, so its thread may lock twice
+  progress_client *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `progress_others`
+  bool is_progressing_ = false;                         ///< on its own thread
+  const pid_t process_ = ::getpid();
+};
+
+template <class Used>
+void progress_client::join(progress_fn f) {
+  take_over();
+  progress_ = f;
+  if (!in_ && (in_ = progress_list<Used>::own())) static_cast<progress_list<Used>&>(*in_).insert(*this);
 }
 
 /// Progresses all operations that this thread has started, except on `mine`.
