@@ -9,27 +9,26 @@
 #include <kolo/execute/rounds.hpp>
 #include <kolo/execute/stream.hpp>
 
+#include <algorithm>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
 /// Starts it and waits for its ticket. Views that are not contiguous are packed before, and unpacked afterwards; a
 /// final step that the collective lacks (the division of a mean) is done here, in one pass over the result.
 template <MessageTransport T>
-class native_run {
+class native_run final : public driver {
  public:
   native_run(engine<T>& e, const collective_args& args, operation& o) : engine_{e}, args_{args}, operation_{o} {
     asked_ = &views_.begin(engine_, args_);
     args_.native(&engine_.transport, *asked_, &ticket_);
   }
-  native_run(const native_run&) = delete;
-  native_run& operator=(const native_run&) = delete;
 
-  advanced go_on() {
+  advanced go_on() override {
     operation_.now.peer = -1;
     if (!engine_.transport.done(ticket_)) return advanced::stuck;
     const memory& out = asked_->out;
@@ -73,18 +72,21 @@ struct captured_work<T> {
   typename T::captured_messages captured;  // destroyed first
 };
 
-/// The drivers that may run a call over T, each a state machine; the first alternative: not begun.
+template <class... Drivers>
+struct memory_for_one_of {
+  alignas(Drivers...) std::byte bytes[std::max({sizeof(Drivers)...})];
+};
+/// Memory for the drivers that may run a call over T.
 template <Transport T>
-auto drivers_for() {
+auto memory_for_driver() {
   static_assert(SlotTransport<T> || MessageTransport<T>,
                 "kolo: this type is neither a SlotTransport nor a MessageTransport: "
                 "static_assert(kolo::MessageTransport<T>) shows what is missing");
-  using std::monostate, std::type_identity, std::variant;
   if constexpr (SharedMemoryTransport<T> && MessageTransport<T>)
-    return type_identity<variant<monostate, rounds_run<T>, stream_run<T>, messaging_run<T>, native_run<T>>>{};
-  else if constexpr (SharedMemoryTransport<T>) return type_identity<variant<monostate, rounds_run<T>, stream_run<T>>>{};
-  else if constexpr (SlotTransport<T>) return type_identity<variant<monostate, rounds_run<T>>>{};
-  else return type_identity<variant<monostate, messaging_run<T>, native_run<T>>>{};
+    return memory_for_one_of<rounds_run<T>, stream_run<T>, messaging_run<T>, native_run<T>>{};
+  else if constexpr (SharedMemoryTransport<T>) return memory_for_one_of<rounds_run<T>, stream_run<T>>{};
+  else if constexpr (SlotTransport<T>) return memory_for_one_of<rounds_run<T>>{};
+  else return memory_for_one_of<messaging_run<T>, native_run<T>>{};
 }
 
 /// | way | when |
@@ -102,12 +104,17 @@ class collective_operation : public operation {
     advance = [](operation& o) { return static_cast<collective_operation&>(o).go_on(); };
     peer = args.peer;
     if constexpr (SharedMemoryTransport<T>)
-      revoke = [](operation& o) { static_cast<collective_operation&>(o).take_back(); };
+      revoke = [](operation& o) {
+        if (auto* const run = static_cast<collective_operation&>(o).driver_) run->revoke();
+      };
   }
+  collective_operation(const collective_operation&) = delete;
+  collective_operation& operator=(const collective_operation&) = delete;
+  ~collective_operation() { end_driver(); }
 
   /// Runs it again from the start, after the communicator's earlier operations.
   void restart() {
-    how_.template emplace<0>();
+    end_driver();
     has_begun_ = false;
   }
 
@@ -160,24 +167,25 @@ class collective_operation : public operation {
       has_begun_ = true;
       if (is_point_to_point()) return advanced::moved;  // to the others, which post their messages
     }
-    return is_kept() ? is_repeated() : advance_driver();
+    return is_kept() ? is_repeated() : driver_->go_on();
   }
 
   void begin() {
     if constexpr (MessageTransport<T>) {
-      if (args_.native) return void(how_.template emplace<native_run<T>>(engine_, args_, *this));
-      if (!transport::has_slots(engine_.transport))
-        return void(how_.template emplace<messaging_run<T>>(engine_, args_, *this));
+      if (args_.native) return begin_driver<native_run<T>>();
+      if (!transport::has_slots(engine_.transport)) return begin_driver<messaging_run<T>>();
     }
     if constexpr (SharedMemoryTransport<T>)
-      if (args_.runs_as != pattern::rounds) return void(how_.template emplace<stream_run<T>>(engine_, args_, *this));
-    if constexpr (SlotTransport<T>) how_.template emplace<rounds_run<T>>(engine_, args_, *this);
+      if (args_.runs_as != pattern::rounds) return begin_driver<stream_run<T>>();
+    if constexpr (SlotTransport<T>) begin_driver<rounds_run<T>>();
   }
-  template <std::size_t I = 1>
-  advanced advance_driver() {
-    if (auto* const run = std::get_if<I>(&how_)) return run->go_on();
-    if constexpr (I + 1 < std::variant_size_v<decltype(how_)>) return advance_driver<I + 1>();
-    else return advanced::finished;
+  template <class Run>
+  void begin_driver() {
+    end_driver();
+    driver_ = ::new (static_cast<void*>(memory_.bytes)) Run{engine_, args_, *this};
+  }
+  void end_driver() {
+    if (driver_) std::destroy_at(std::exchange(driver_, nullptr));
   }
 
   advanced is_repeated() {
@@ -191,22 +199,18 @@ class collective_operation : public operation {
     const core::scoped_value here{engine_.current_scratch, &captured_->own_scratch};
     const auto put = [this] {
       begin();
-      static_cast<void>(advance_driver());
+      static_cast<void>(driver_->go_on());
     };
     if constexpr (repeats_by_ticket) captured_->ticket = engine_.transport.repeat(captured_->captured, put);
     else engine_.transport.repeat(captured_->captured, put);
-  }
-
-  void take_back() noexcept {
-    if constexpr (SharedMemoryTransport<T>)
-      if (auto* const run = std::get_if<stream_run<T>>(&how_)) run->revoke();
   }
 
   engine<T>& engine_;
   const collective_args& args_;
   decltype(engine<T>::current_scratch) scratch_ = nullptr;  ///< of a pair operation that has begun
   typename T::options options_;
-  typename decltype(drivers_for<T>())::type how_{};
+  driver* driver_ = nullptr;  ///< null: not begun
+  decltype(memory_for_driver<T>()) memory_;
   bool has_begun_ = false;
   [[no_unique_address]] std::optional<captured_work<T>> captured_{};
 };

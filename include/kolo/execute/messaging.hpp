@@ -24,16 +24,14 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// messages of piece 0 are done, it combines its block and posts its round 1; then the same for piece 1; and so on for
 /// 4 rounds.
 template <MessageTransport T>
-class messaging_run {
+class messaging_run final : public driver {
  public:
   messaging_run(engine<T>& e, const collective_args& args, operation& o)
       : engine_{e}, args_{args}, operation_{o}, now{o.now} {
     begin();
   }
-  messaging_run(const messaging_run&) = delete;
-  messaging_run& operator=(const messaging_run&) = delete;
 
-  advanced go_on() {
+  advanced go_on() override {
     for (bool moved = false;; moved = true) {
       for (int i = 0; i < current_->count; ++i) {
         auto& m = current_->messages[i];

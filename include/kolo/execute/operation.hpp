@@ -47,4 +47,14 @@ struct operation {
   const operation* blocker = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };
 
+/// A state machine that moves the data of a call.
+struct driver {
+  driver() = default;
+  driver(const driver&) = delete;
+  driver& operator=(const driver&) = delete;
+  virtual ~driver() = default;
+  virtual advanced go_on() = 0;      ///< does the work that needs no waiting
+  virtual void revoke() noexcept {}  ///< makes the views the caller's again
+};
+
 }  // namespace kolo::inline KOLO_ABI::detail::execute

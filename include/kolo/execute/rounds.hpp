@@ -14,7 +14,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// `receive_some` reads the pieces that are there; a stream with a late peer holds up no other stream. When all streams
 /// of the round have ended, the next round begins; after the last round, the next piece (see block_state).
 template <SlotTransport T>
-class rounds_run : mismatch_checker<T> {
+class rounds_run final : public driver, mismatch_checker<T> {
  public:
   rounds_run(engine<T>& e, const collective_args& args, operation& o) : mismatch_checker<T>{e, args, o} {
     now().round = 0;
@@ -33,7 +33,7 @@ class rounds_run : mismatch_checker<T> {
     begin_round();
   }
 
-  advanced go_on() {
+  advanced go_on() override {
     bool moved = false;
     for (;;) {
       bool done = true;

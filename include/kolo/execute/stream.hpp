@@ -18,7 +18,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// blocks 1, 2 and 3 to their destinations, and frees those slots. No stream waits for another one: if rank 2 is late,
 /// pieces of 1 and 3 continue up to the number that may be in flight.
 template <SharedMemoryTransport T>
-class stream_run : piece_protocols<T>, layout {
+class stream_run final : public driver, piece_protocols<T>, layout {
  public:
   stream_run(engine<T>& e, const collective_args& args, operation& o) : piece_protocols<T>{e, args, o} {
     describe(args, transport().rank(), transport().size(), piece_bytes());
@@ -45,7 +45,7 @@ class stream_run : piece_protocols<T>, layout {
     }
   }
 
-  advanced go_on() {
+  advanced go_on() override {
     for (bool moved = false;;) {
       bool done = true, some = false;
       some |= put_some(done);
@@ -63,7 +63,7 @@ class stream_run : piece_protocols<T>, layout {
 
   /// Makes the views the caller's again: waits for a peer in the middle of a piece, and revokes it from a process that
   /// has stopped there.
-  [[gnu::cold, gnu::noinline]] void revoke() noexcept {
+  [[gnu::cold, gnu::noinline]] void revoke() noexcept override {
     end_lending();
     unclaim();  // their owners may be waiting for this rank
     const auto start = backoff::clock::now();
