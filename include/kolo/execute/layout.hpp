@@ -15,9 +15,13 @@ struct element_position {
   std::size_t first = 0;
 };
 
-/// The part of `for_each_run` for views that list their runs: compiled once, and not for each `f`.
-[[gnu::noinline]] inline void for_each_run_found(const element_position& p, std::size_t count, void* f,
-                                                 void (*call)(void* f, std::byte*, std::size_t, std::size_t)) {
+/// As `for_each_run`: compiled once, and not for each `f`.
+[[gnu::noinline]] inline void for_each_run_of(const element_position& p, std::size_t count, void* f,
+                                              void (*call)(void* f, std::byte*, std::size_t, std::size_t)) {
+  if (!p.where->find) [[likely]] {
+    if (count > 0) call(f, p.where->base + p.first * p.where->element_bytes, 0, count);
+    return;
+  }
   for (std::size_t done = 0; done < count;) {
     const contiguous_run run = p.where->at(p.first + done);
     if (run.count == 0) [[unlikely]]
@@ -36,9 +40,7 @@ void call_with_run(void* f, std::byte* data, std::size_t done, std::size_t n) {
 /// Calls f(data, elements done, elements) for each contiguous run of `count` elements from `p` on.
 template <class F>
 void for_each_run(const element_position& p, std::size_t count, F f) {
-  if (p.where->find) [[unlikely]]
-    return for_each_run_found(p, count, &f, &call_with_run<F>);
-  if (count > 0) f(p.where->base + p.first * p.where->element_bytes, std::size_t{0}, count);
+  for_each_run_of(p, count, &f, &call_with_run<F>);
 }
 
 /// Copies elements from one position to another, run by run, by `executor.copy`; skips runs already in place.

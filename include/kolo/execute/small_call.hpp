@@ -43,10 +43,10 @@ class small_call_planner : layout {
     if (plan.combines) combine(t);
     else
       for (int i = 0; i < t.from.count; ++i) add_receipt(t, i);
-    const auto is_exchange = [](const small_call_plan::peer_stream& l) { return l.is_exchange; };
-    if (std::all_of(plan.out, plan.out + plan.sends, is_exchange) &&
-        std::all_of(plan.in, plan.in + plan.receives, is_exchange))
-      plan.uses = small_call_plan::protocol::exchanges;
+    int others = 0;
+    for (int i = 0; i < plan.sends; ++i) others += !plan.out[i].is_exchange;
+    for (int i = 0; i < plan.receives; ++i) others += !plan.in[i].is_exchange;
+    if (others == 0) plan.uses = small_call_plan::protocol::exchanges;
   }
 
  private:
@@ -140,9 +140,8 @@ template <Transport T>
     if (plan.is_usable && uses_board(args, found, t.size(), t.board_bytes()))
       plan.uses = small_call_plan::protocol::board;
   if constexpr (SharedMemoryTransport<T>)
-    plan.may_refer = std::any_of(plan.out, plan.out + plan.sends, [&](const small_call_plan::peer_stream& l) {
-      return plan.uses != small_call_plan::protocol::board && !l.is_mutual && l.bytes >= least_remote_bytes(t);
-    });
+    for (int i = 0; i < plan.sends && plan.uses != small_call_plan::protocol::board; ++i)
+      plan.may_refer |= !plan.out[i].is_mutual && plan.out[i].bytes >= least_remote_bytes(t);
 }
 
 inline void use(collective_args& args, const small_call_plan& plan) { args.small = plan.is_usable ? &plan : nullptr; }
