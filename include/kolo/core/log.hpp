@@ -28,7 +28,7 @@ inline const log_level logs = log_level_of(std::getenv("KOLO_LOG"));
 [[gnu::cold, gnu::noinline]] inline void log_line(int rank, std::initializer_list<word> words) {
   std::string line = text_of({"kolo: rank ", rank, ": "});
   append_words(line, words);
-  line += '\n';
+  append_words(line, {"\n"});
   [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

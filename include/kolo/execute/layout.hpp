@@ -56,20 +56,14 @@ void copy_elements(const element_position& from, const element_position& to, std
 /// Puts the received parts of one transfer, and this rank's own operand (the source without data), into the order in
 /// which they are combined. `arrived_from(i)`: the data of the i-th peer of the range.
 void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, auto arrived_from) {
-  int count = 0;
-  bool own_placed = false;
-  const auto place_own = [&] {
-    if (!own_placed) sources[count++] = {nullptr, false};
-    own_placed = true;
-  };
-  if (then == arrival::mine_first) place_own();
   const int lowest = from.lowest(size);
+  int own = then == arrival::mine_first ? 0 : from.count;
   for (int j = 0; j < from.count; ++j) {
     const int i = (j + lowest) % from.count;
-    if (then == arrival::in_rank_order && from.at(i, size) > rank) place_own();
-    sources[count++] = {arrived_from(i), true};
+    if (then == arrival::in_rank_order && from.at(i, size) > rank) own = std::min(own, j);
+    sources[j < own ? j : j + 1] = {arrived_from(i), true};
   }
-  place_own();
+  sources[own] = {nullptr, false};
 }
 
 /// The blocks of one call on one rank. A call is cut into pieces, the same part of every block; lengths and positions
@@ -164,7 +158,7 @@ class layout {
 
   /// A block in the whole vector, in elements; also for scratch blocks, which have the length of the block that they
   /// replace.
-  extent whole(int b) const {
+  [[gnu::noinline]] extent whole(int b) const {
     const auto kind = args_->collective;
     const int blocks = args_->schedule.blocks, index = mod(b, blocks);
     if (!schedule::has_parts(kind)) return block(args_->count, blocks, index);

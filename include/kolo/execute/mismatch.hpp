@@ -55,7 +55,9 @@ class mismatch_checker {
   /// about the root, for instance, may have sent its pieces to ranks that do not wait for them. Pieces of later
   /// operations are no sign of it.
   void check_strays() {
-    if (operation_.waiting.checked == strays_checked_) return;
+    if (operation_.waiting.checked != strays_checked_) check_strays_of_all();
+  }
+  [[gnu::cold, gnu::noinline]] void check_strays_of_all() {
     strays_checked_ = operation_.waiting.checked;
     for (int peer = 0; peer < transport().size(); ++peer) {
       if (!may_be_stray(peer)) continue;
@@ -112,7 +114,7 @@ class mismatch_checker {
     return " has elements of another type, or not as many";
   }
 
-  [[noreturn]] void report_mismatch(int peer, const received_slot& a) {
+  [[noreturn, gnu::cold, gnu::noinline]] void report_mismatch(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     const auto other = static_cast<kind>(a.tag & 0xff);
     const char* const call = now().operation;

@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -153,8 +152,10 @@ inline void await_some_end(const core::dynarray<child_process>& children) {
   if (what.starts_with("kolo: ")) what.remove_prefix(6);
   std::string line =
       core::text_of({"kolo: rank ", rank, c.report->consequence != 0 ? " could not go on: " : ": ", what});
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  return line += '\n';
+  for (char& each : line)
+    if (each == '\n') each = ' ';
+  core::append_words(line, {"\n"});
+  return line;
 }
 
 /// Writes one line per failed rank to standard error, first cause first. Returns the exit status of that first cause,

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -50,10 +51,11 @@ struct other_threads {
   if (!tasks) return found;
   while (const dirent* const task = ::readdir(tasks)) {
     const auto directory = core::text_of({"/proc/self/task/", task->d_name, "/"});
-    if (task->d_name[0] == '.' || task->d_name == own || is_ending(contents_of(directory + "stat"))) continue;
+    if (task->d_name[0] == '.' || task->d_name == own || is_ending(contents_of(core::text_of({directory, "stat"}))))
+      continue;
     ++found.count;
-    found.name = contents_of(directory + "comm");
-    while (!found.name.empty() && found.name.back() == '\n') found.name.pop_back();
+    found.name = contents_of(core::text_of({directory, "comm"}));
+    found.name.resize(std::min(found.name.find('\n'), found.name.size()));
   }
   ::closedir(tasks);
   return found;
