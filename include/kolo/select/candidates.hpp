@@ -44,7 +44,7 @@ struct candidate {
   constexpr bool supports(int size) const { return placed.at || takes(size); }
 };
 
-template <class S>
+template <class S, class Used = void>
 inline constexpr S stateless{};
 
 template <const auto& Value>
@@ -65,18 +65,20 @@ constexpr candidate candidate_of(const char* name, int tree = 0, bool takes_ragg
 
 inline constexpr int from_left = 1;  ///< the tree that combines rank by rank
 
-template <int Segments>
+template <int Segments, class Used>
 struct chain_of {
   static constexpr chain::broadcast broadcast{chain{Segments}};
   static constexpr chain::reduce reduce{chain{Segments}};
   static constexpr chain::scan scan{chain{Segments}};
   static constexpr chain::exclusive_scan exclusive_scan{chain{Segments}};
 };
+template <class Used>
 struct two_trees_of_16 {
   static constexpr double_tree::allreduce allreduce{};
   static constexpr double_tree::broadcast broadcast{};
   static constexpr double_tree::reduce reduce{};
 };
+template <class Used>
 struct pipelined_in_16 {
   static constexpr circulant_pipelined::broadcast broadcast{};
 };
@@ -85,127 +87,128 @@ struct pipelined_in_16 {
 /// has only algorithms that were fastest for some call when all were measured (`bash bench/run.sh tune`): others would
 /// only cost compile time.
 ///
-/// `Used` delays instantiation: a file that includes this one instantiates only the tables that it uses.
+/// `Used` delays instantiation: a file that includes this one instantiates only the tables that it uses. (The elements
+/// have it, too: a compiler instantiates a constexpr function as soon as its arguments are known.)
 template <kind K, bool Streams, class Used = void>
 inline constexpr auto candidates_for = 0;
 
 template <bool Streams, class Used>
 inline constexpr candidate candidates_for<kind::gather, Streams, Used>[] = {
-    candidate_of<stateless<one_shot::gather>>("one_shot"),
-    candidate_of<stateless<binomial::gather>>("binomial"),
+    candidate_of<stateless<one_shot::gather, Used>>("one_shot"),
+    candidate_of<stateless<binomial::gather, Used>>("binomial"),
 };
 template <bool Streams, class Used>
 inline constexpr candidate candidates_for<kind::scatter, Streams, Used>[] = {
-    candidate_of<stateless<one_shot::scatter>>("one_shot"),
-    candidate_of<stateless<binomial::scatter>>("binomial"),
+    candidate_of<stateless<one_shot::scatter, Used>>("one_shot"),
+    candidate_of<stateless<binomial::scatter, Used>>("binomial"),
 };
 template <bool Streams, class Used>
 inline constexpr candidate candidates_for<kind::scan, Streams, Used>[] = {
-    candidate_of<chain_of<1>::scan>("chain of 1", from_left),
-    candidate_of<chain_of<4>::scan>("chain of 4", from_left),
-    candidate_of<chain_of<16>::scan>("chain", from_left),
-    candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling"),
+    candidate_of<chain_of<1, Used>::scan>("chain of 1", from_left),
+    candidate_of<chain_of<4, Used>::scan>("chain of 4", from_left),
+    candidate_of<chain_of<16, Used>::scan>("chain", from_left),
+    candidate_of<stateless<recursive_doubling::scan, Used>>("recursive_doubling"),
 };
 template <bool Streams, class Used>
 inline constexpr candidate candidates_for<kind::exclusive_scan, Streams, Used>[] = {
-    candidate_of<chain_of<1>::exclusive_scan>("chain of 1", from_left),
-    candidate_of<chain_of<4>::exclusive_scan>("chain of 4", from_left),
-    candidate_of<chain_of<16>::exclusive_scan>("chain", from_left),
-    candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling"),
+    candidate_of<chain_of<1, Used>::exclusive_scan>("chain of 1", from_left),
+    candidate_of<chain_of<4, Used>::exclusive_scan>("chain of 4", from_left),
+    candidate_of<chain_of<16, Used>::exclusive_scan>("chain", from_left),
+    candidate_of<stateless<recursive_doubling::exclusive_scan, Used>>("recursive_doubling"),
 };
 template <bool Streams, class Used>
 inline constexpr candidate candidates_for<kind::barrier, Streams, Used>[] = {
-    candidate_of<stateless<one_shot::barrier>>("one_shot"),
-    candidate_of<stateless<dissemination::barrier>>("dissemination"),
+    candidate_of<stateless<one_shot::barrier, Used>>("one_shot"),
+    candidate_of<stateless<dissemination::barrier, Used>>("dissemination"),
 };
 
 template <class Used>
 inline constexpr candidate candidates_for<kind::allreduce, true, Used>[] = {
-    candidate_of<stateless<one_shot::allreduce>>("one_shot", from_left),
-    candidate_of<stateless<two_shot::allreduce>>("two_shot", from_left),
-    candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling"),
-    candidate_of<stateless<circulant::allreduce>>("circulant"),
+    candidate_of<stateless<one_shot::allreduce, Used>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::allreduce, Used>>("two_shot", from_left),
+    candidate_of<stateless<recursive_doubling::allreduce, Used>>("recursive_doubling"),
+    candidate_of<stateless<circulant::allreduce, Used>>("circulant"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::allreduce, false, Used>[] = {
-    candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling"),
-    candidate_of<stateless<circulant::allreduce>>("circulant"),
-    candidate_of<stateless<rabenseifner::allreduce>>("rabenseifner"),
-    candidate_of<stateless<ring::allreduce>>("ring"),
-    candidate_of<two_trees_of_16::allreduce>("double_tree"),
-    candidate_of<stateless<one_shot::allreduce>>("one_shot", from_left),
-    candidate_of<stateless<two_shot::allreduce>>("two_shot", from_left),
+    candidate_of<stateless<recursive_doubling::allreduce, Used>>("recursive_doubling"),
+    candidate_of<stateless<circulant::allreduce, Used>>("circulant"),
+    candidate_of<stateless<rabenseifner::allreduce, Used>>("rabenseifner"),
+    candidate_of<stateless<ring::allreduce, Used>>("ring"),
+    candidate_of<two_trees_of_16<Used>::allreduce>("double_tree"),
+    candidate_of<stateless<one_shot::allreduce, Used>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::allreduce, Used>>("two_shot", from_left),
 };
 
 template <class Used>
 inline constexpr candidate candidates_for<kind::reduce_scatter, true, Used>[] = {
-    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot"),
-    candidate_of<stateless<circulant::reduce_scatter>>("circulant"),
+    candidate_of<stateless<one_shot::reduce_scatter, Used>>("one_shot"),
+    candidate_of<stateless<circulant::reduce_scatter, Used>>("circulant"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::reduce_scatter, false, Used>[] = {
-    candidate_of<stateless<circulant::reduce_scatter>>("circulant"),
-    candidate_of<stateless<recursive_halving::reduce_scatter>>("recursive_halving"),
-    candidate_of<stateless<ring::reduce_scatter>>("ring"),
-    candidate_of<stateless<pairwise::reduce_scatter>>("pairwise"),
-    candidate_of<stateless<one_shot::reduce_scatter>>("one_shot"),
+    candidate_of<stateless<circulant::reduce_scatter, Used>>("circulant"),
+    candidate_of<stateless<recursive_halving::reduce_scatter, Used>>("recursive_halving"),
+    candidate_of<stateless<ring::reduce_scatter, Used>>("ring"),
+    candidate_of<stateless<pairwise::reduce_scatter, Used>>("pairwise"),
+    candidate_of<stateless<one_shot::reduce_scatter, Used>>("one_shot"),
 };
 
 template <class Used>
 inline constexpr candidate candidates_for<kind::reduce, true, Used>[] = {
-    candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
-    candidate_of<stateless<two_shot::reduce>, 3>("two_shot", from_left),
-    candidate_of<stateless<binomial::reduce>>("binomial"),
-    candidate_of<stateless<circulant::reduce>, 3>("circulant"),
+    candidate_of<stateless<one_shot::reduce, Used>>("one_shot", from_left),
+    candidate_of<stateless<two_shot::reduce, Used>, 3>("two_shot", from_left),
+    candidate_of<stateless<binomial::reduce, Used>>("binomial"),
+    candidate_of<stateless<circulant::reduce, Used>, 3>("circulant"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::reduce, false, Used>[] = {
-    candidate_of<stateless<binomial::reduce>>("binomial"),
-    candidate_of<stateless<circulant::reduce>>("circulant"),
-    candidate_of<chain_of<16>::reduce>("chain"),
-    candidate_of<two_trees_of_16::reduce>("double_tree"),
-    candidate_of<stateless<one_shot::reduce>>("one_shot", from_left),
+    candidate_of<stateless<binomial::reduce, Used>>("binomial"),
+    candidate_of<stateless<circulant::reduce, Used>>("circulant"),
+    candidate_of<chain_of<16, Used>::reduce>("chain"),
+    candidate_of<two_trees_of_16<Used>::reduce>("double_tree"),
+    candidate_of<stateless<one_shot::reduce, Used>>("one_shot", from_left),
 };
 
 template <class Used>
 inline constexpr candidate candidates_for<kind::broadcast, true, Used>[] = {
-    candidate_of<stateless<one_shot::broadcast>>("one_shot"),
-    candidate_of<stateless<binomial::broadcast>>("binomial"),
-    candidate_of<stateless<two_shot::broadcast>, 3>("two_shot"),
-    candidate_of<chain_of<16>::broadcast, 3>("chain"),
+    candidate_of<stateless<one_shot::broadcast, Used>>("one_shot"),
+    candidate_of<stateless<binomial::broadcast, Used>>("binomial"),
+    candidate_of<stateless<two_shot::broadcast, Used>, 3>("two_shot"),
+    candidate_of<chain_of<16, Used>::broadcast, 3>("chain"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::broadcast, false, Used>[] = {
-    candidate_of<stateless<binomial::broadcast>>("binomial"),
-    candidate_of<stateless<van_de_geijn::broadcast>>("van_de_geijn"),
-    candidate_of<chain_of<16>::broadcast>("chain"),
-    candidate_of<two_trees_of_16::broadcast>("double_tree"),
-    candidate_of<pipelined_in_16::broadcast>("circulant_pipelined"),
-    candidate_of<stateless<one_shot::broadcast>>("one_shot"),
+    candidate_of<stateless<binomial::broadcast, Used>>("binomial"),
+    candidate_of<stateless<van_de_geijn::broadcast, Used>>("van_de_geijn"),
+    candidate_of<chain_of<16, Used>::broadcast>("chain"),
+    candidate_of<two_trees_of_16<Used>::broadcast>("double_tree"),
+    candidate_of<pipelined_in_16<Used>::broadcast>("circulant_pipelined"),
+    candidate_of<stateless<one_shot::broadcast, Used>>("one_shot"),
 };
 
 template <class Used>
 inline constexpr candidate candidates_for<kind::allgather, true, Used>[] = {
-    candidate_of<stateless<one_shot::allgather>>("one_shot"),
-    candidate_of<stateless<circulant::allgather>>("circulant"),
+    candidate_of<stateless<one_shot::allgather, Used>>("one_shot"),
+    candidate_of<stateless<circulant::allgather, Used>>("circulant"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::allgather, false, Used>[] = {
-    candidate_of<stateless<bruck::allgather>>("bruck"),
-    candidate_of<stateless<recursive_doubling::allgather>>("recursive_doubling"),
-    candidate_of<stateless<ring::allgather>>("ring"),
-    candidate_of<stateless<one_shot::allgather>>("one_shot"),
+    candidate_of<stateless<bruck::allgather, Used>>("bruck"),
+    candidate_of<stateless<recursive_doubling::allgather, Used>>("recursive_doubling"),
+    candidate_of<stateless<ring::allgather, Used>>("ring"),
+    candidate_of<stateless<one_shot::allgather, Used>>("one_shot"),
 };
 
 template <class Used>
 inline constexpr candidate candidates_for<kind::alltoall, true, Used>[] = {
-    candidate_of<stateless<one_shot::alltoall>>("one_shot"),
+    candidate_of<stateless<one_shot::alltoall, Used>>("one_shot"),
 };
 template <class Used>
 inline constexpr candidate candidates_for<kind::alltoall, false, Used>[] = {
-    candidate_of<stateless<one_shot::alltoall>>("one_shot"),
-    candidate_of<stateless<pairwise::alltoall>>("pairwise"),
-    candidate_of<stateless<bruck::alltoall>>("bruck", 0, false),
+    candidate_of<stateless<one_shot::alltoall, Used>>("one_shot"),
+    candidate_of<stateless<pairwise::alltoall, Used>>("pairwise"),
+    candidate_of<stateless<bruck::alltoall, Used>>("bruck", 0, false),
 };
 
 /// The candidates over messages, followed by the transport's own collective.

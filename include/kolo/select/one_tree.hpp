@@ -28,21 +28,21 @@ template <class Used>
 struct of_one_tree {
   static constexpr int as_neighbours = 2;  ///< a tree number other than `select::from_left`
   static constexpr std::array from_left{
-      candidate_of<stateless<one_shot::allreduce>>("one_shot", select::from_left),
-      candidate_of<stateless<two_shot::allreduce>>("two_shot", select::from_left),
+      candidate_of<stateless<one_shot::allreduce, Used>>("one_shot", select::from_left),
+      candidate_of<stateless<two_shot::allreduce, Used>>("two_shot", select::from_left),
   };
   static constexpr std::array neighbours_first{
-      candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours),
-      candidate_of<stateless<rabenseifner::allreduce>>("rabenseifner", as_neighbours),
+      candidate_of<stateless<recursive_doubling::allreduce, Used>>("recursive_doubling", as_neighbours),
+      candidate_of<stateless<rabenseifner::allreduce, Used>>("rabenseifner", as_neighbours),
   };
   static constexpr std::array converted{
-      candidate_of<stateless<recursive_doubling::allreduce>>("recursive_doubling", as_neighbours)};
-  static constexpr std::array binomial_tree{candidate_of<stateless<binomial::reduce>>("binomial", as_neighbours)};
+      candidate_of<stateless<recursive_doubling::allreduce, Used>>("recursive_doubling", as_neighbours)};
+  static constexpr std::array binomial_tree{candidate_of<stateless<binomial::reduce, Used>>("binomial", as_neighbours)};
   static constexpr std::array reduce_scatter{
-      candidate_of<stateless<one_shot::reduce_scatter>>("one_shot", select::from_left)};
-  static constexpr std::array scan{candidate_of<stateless<recursive_doubling::scan>>("recursive_doubling")};
+      candidate_of<stateless<one_shot::reduce_scatter, Used>>("one_shot", select::from_left)};
+  static constexpr std::array scan{candidate_of<stateless<recursive_doubling::scan, Used>>("recursive_doubling")};
   static constexpr std::array exclusive_scan{
-      candidate_of<stateless<recursive_doubling::exclusive_scan>>("recursive_doubling")};
+      candidate_of<stateless<recursive_doubling::exclusive_scan, Used>>("recursive_doubling")};
 };
 
 inline constexpr int most_from_left = 16;  ///< ranks; among more, p - 1 messages in a round cost too much
