@@ -3,6 +3,7 @@
 // member.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/launch/meet.hpp>
 #include <kolo/launch/rendezvous.hpp>
 #include <kolo/shm/group.hpp>
@@ -13,12 +14,12 @@
 
 #include <concepts>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::launch {
 
@@ -52,26 +53,31 @@ class offered_region<Memory> {
  public:
   offered_region(const Memory& memory, std::uint64_t region) {
     const std::lock_guard lock{all().mutex};
-    all().regions.emplace(number_ = ++all().last, std::pair{memory, region});
+    all().offers.push_back({number_ = ++all().last, {memory, region}});
   }
   offered_region(const offered_region&) = delete;
   offered_region& operator=(const offered_region&) = delete;
   ~offered_region() {
     const std::lock_guard lock{all().mutex};
-    all().regions.erase(number_);
+    core::erase_if(all().offers, [this](const offer& o) { return o.number == number_; });
   }
   static int file() { return -1; }
   std::uint64_t number() const { return number_; }
   static std::optional<std::pair<Memory, std::uint64_t>> taken(admission& a) {
     const std::lock_guard lock{all().mutex};
-    const auto found = all().regions.find(a.region);
-    return found == all().regions.end() ? std::nullopt : std::optional{found->second};
+    for (const offer& o : all().offers)
+      if (o.number == a.region) return o.region;
+    return std::nullopt;
   }
 
  private:
+  struct offer {
+    std::uint64_t number;
+    std::pair<Memory, std::uint64_t> region;
+  };
   struct list {
     std::mutex mutex;
-    std::map<std::uint64_t, std::pair<Memory, std::uint64_t>> regions;
+    std::vector<offer> offers;
     std::uint64_t last = 0;
   };
   static list& all() {

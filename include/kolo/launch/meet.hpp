@@ -43,8 +43,8 @@ T meet(int rank, int size, std::string name, const kolo::shm::options& o, std::c
                                                 .name = std::move(name),
                                                 .timeout = std::min(timeout, shape.timeout),
                                                 .terms = terms_of(o.slot_bytes, o.checked)};
-  rendezvous_options.terms.insert(rendezvous_options.terms.end(),
-                                  {{"ranks_per_node", o.ranks_per_node}, {"timeout", o.timeout.count()}});
+  rendezvous_options.terms.push_back({"ranks_per_node", o.ranks_per_node});
+  rendezvous_options.terms.push_back({"timeout", o.timeout.count()});
   auto met = rendezvous(rendezvous_options, prepare, check);
   if (count) ++*count;
   try {

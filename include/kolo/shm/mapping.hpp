@@ -12,12 +12,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
@@ -92,17 +92,15 @@ class private_mapping {
     const std::size_t length = whole_pages(bytes);
     auto memory = map_pages(length, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     const std::lock_guard lock{state_->mutex};
-    std::erase_if(state_->regions, [](const auto& r) { return r.second.memory.expired(); });
-    const std::uint64_t id = state_->next++;
-    state_->regions.emplace(id, mapped_region{memory, memory, length});
-    return id;
+    core::erase_if(state_->regions, [](const mapped_region& r) { return r.memory.expired(); });
+    state_->regions.push_back({state_->next, memory, memory, length});
+    return state_->next++;
   }
 
   std::shared_ptr<std::byte> map(std::uint64_t region, std::size_t bytes) const {
     const std::lock_guard lock{state_->mutex};
-    const auto found = state_->regions.find(region);
-    auto memory =
-        found == state_->regions.end() || bytes > found->second.length ? nullptr : found->second.memory.lock();
+    const mapped_region* const found = state_->find(region);
+    auto memory = !found || bytes > found->length ? nullptr : found->memory.lock();
     if (!memory) detail::core::throw_error(errc::mismatch, {"no region ", region, " of ", bytes, " bytes"});
     return memory;
   }
@@ -110,8 +108,7 @@ class private_mapping {
   void seal(std::uint64_t region) const {
     std::shared_ptr<std::byte> last;  // unmapped after the lock is released
     const std::lock_guard lock{state_->mutex};
-    if (const auto found = state_->regions.find(region); found != state_->regions.end())
-      last = std::move(found->second.held);
+    if (mapped_region* const found = state_->find(region)) last = std::move(found->held);
   }
 
   void discard(std::uint64_t region, std::size_t) const { seal(region); }
@@ -124,14 +121,21 @@ class private_mapping {
 
  private:
   struct mapped_region {
+    std::uint64_t number;
     std::weak_ptr<std::byte> memory;
     std::shared_ptr<std::byte> held;
     std::size_t length;
   };
   struct state {
     std::mutex mutex;
-    std::map<std::uint64_t, mapped_region> regions;
+    std::vector<mapped_region> regions;
     std::uint64_t next = 1;
+
+    mapped_region* find(std::uint64_t number) {
+      for (mapped_region& r : regions)
+        if (r.number == number) return &r;
+      return nullptr;
+    }
   };
 
   std::shared_ptr<state> state_ = core::shared<state>();
