@@ -141,7 +141,7 @@ struct region_shape {
   /// most 5 MB for 4 ranks, 70 MB for fewer than 64 ranks, 64 MB from 64 ranks on. A second spare buffer and the fourth
   /// and third slot are given up before pieces become shorter, lines after that: of 16 ranks on 2 cores alltoall and
   /// allgather of 1 MiB took 1.3 to 1.4 times as long in pieces of half the length.
-  constexpr void share_memory() {
+  [[gnu::cold]] constexpr void share_memory() {
     constexpr std::size_t least = 4 * 1024, most = 64 * 1024, step = 1024;
     const std::size_t most_of_all = ranks < 64 ? 70'000'000 : 64'000'000;
     const bool all_are_short = cache_bytes == 0 && slot_bytes <= line_bytes;  // the user wants exactly these slots

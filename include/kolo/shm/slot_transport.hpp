@@ -55,7 +55,7 @@ class slot_transport : public board_member {
 
   /// Rank `rank` of the communicator in `region` of `memory`, which `initialise` has prepared. Errors  mismatch: there
   /// is no such region there; out_of_resources.
-  slot_transport(Memory memory, std::uint64_t region, const region_shape& shape, int rank)
+  [[gnu::cold, gnu::noinline]] slot_transport(Memory memory, std::uint64_t region, const region_shape& shape, int rank)
       : board_member{memory.map(region, shape.bytes()), shape, rank, is_recorded},
         memory_{std::move(memory)},
         region_{region},
@@ -356,7 +356,7 @@ class slot_transport : public board_member {
   }
 
   /// Pieces that a peer has claimed, and that were revoked.
-  void for_each_revoked(int peer, auto f) {
+  [[gnu::cold, gnu::noinline]] void for_each_revoked(int peer, auto f) {
     if (peer == rank_) return;  // no slots
     for (auto number = released(peer); number < sent_[std::size_t(peer)].number; ++number)
       if (auto& s = slot(rank_, peer, number); s.claimed.load(std::memory_order_acquire) == claim_state::revoked)

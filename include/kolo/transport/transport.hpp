@@ -51,8 +51,8 @@ constinit inline thread_local const wait_context* current_call = nullptr;
 /// The failure that `rank` found while it waited, with the fields of the wait_context; if that names no operation,
 /// those of this thread's current call. A timeout is reported for the call that has the deadline, and the text names
 /// the operation that precedes it.
-inline failure failure_from(const wait_context& found_in, errc code, int rank, std::chrono::nanoseconds waited,
-                            std::string_view text) {
+[[gnu::cold, gnu::noinline]] inline failure failure_from(const wait_context& found_in, errc code, int rank,
+                                                         std::chrono::nanoseconds waited, std::string_view text) {
   const auto* const call = *found_in.operation == '\0' ? detail::transport::current_call : nullptr;
   const wait_context s = call ? call->with_peer(found_in.peer) : found_in;
   failure f{.code = code,
