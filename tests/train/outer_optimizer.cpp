@@ -146,8 +146,10 @@ TEST_CASE("outer_optimizer: the rule gets the number of the round, from 1") {
   kolo::threads::run(1, [](auto& comm) {
     model mine{{1}};
     kolo::outer_optimizer outer{comm, counting{}, mine.parameters(), {.every = 3}};
-    for (int step = 1; step <= 6; ++step)
-      if (outer.step()) CHECK(mine.values[0][0] == static_cast<float>(step / 3));
+    for (int step = 1; step <= 6; ++step) {
+      CHECK(outer.step() == (step % 3 == 0));
+      CHECK(mine.values[0][0] == static_cast<float>(step / 3));
+    }
   });
 }
 

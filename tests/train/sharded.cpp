@@ -11,6 +11,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -260,7 +261,10 @@ TEST_CASE("sharded_optimizer: a step begins while the helper reduces, and shares
         kolo::ring{}, {.helper = &exchange}};
     mine.set_gradients(comm.rank(), 0);
     optimizer.ready(0);
-    while (!begun) std::this_thread::yield();  // what the helper does after it is not ordered with the step
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+    while (!begun && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();  // what the helper does after it is not ordered with the step
+    t.expect(begun);
     optimizer.step();
     reference.set_sums(0, 2, 0, 1);
     descent alone;
@@ -268,6 +272,27 @@ TEST_CASE("sharded_optimizer: a step begins while the helper reduces, and shares
     t.expect(mine.values == reference.values);
   });
   CHECK(t.wrong == 0);
+}
+
+TEST_CASE("sharded_optimizer: after a refused step, synchronize moves no parameter, and each gradient is scaled once") {
+  kolo::threads::run(1, [](auto& comm) {
+    model mine{{3, 4}};
+    kolo::sharded_optimizer optimizer{
+        comm, kolo::update::sgd{.rate = 1}, mine.parameters(), kolo::average, {.passes = 2}};
+    const auto before = mine.values;
+    for (auto& g : mine.gradients) std::fill(g.begin(), g.end(), 1.0f);
+    optimizer.ready(0), optimizer.ready(1);
+    CHECK(!optimizer.step());
+    optimizer.ready(0), mine.gradients[0].assign(3, 0);
+    CHECK(contains(said([&] { optimizer.ready(1); }), "was zeroed"));
+    CHECK(contains(said([&] { optimizer.step(); }), "was zeroed"));
+    mine.gradients[0].assign(3, 1);
+    optimizer.synchronize();
+    CHECK(mine.values == before);
+    CHECK(optimizer.step());
+    for (std::size_t t = 0; t < 2; ++t)
+      for (std::size_t i = 0; i < mine.values[t].size(); ++i) CHECK(mine.values[t][i] == before[t][i] - 0.5f);
+  });
 }
 
 TEST_CASE("update rules follow their formulas, with weight decay, for floats and doubles") {

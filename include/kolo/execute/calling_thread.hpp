@@ -9,6 +9,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cstdint>
 #include <string_view>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
@@ -17,7 +18,8 @@ inline constexpr std::string_view refused_thread =
     "another thread of this rank calls on the same communicator: use it from one thread at a time, or give each its "
     "own (split)";
 inline constexpr std::string_view refused_within =
-    "an operator or a view of a call on this communicator calls on it as well: it may use another one (split)";
+    "an operator or a view calls on a communicator on which its thread has a call under way: it may use another one "
+    "(split)";
 
 /// Whether the refusal of a second thread unwinds this thread's stack. It concerns no other rank, so it breaks nothing.
 inline bool is_refused_thread() noexcept {
@@ -33,15 +35,17 @@ class calling_thread {
 
   /// After `engine::begin`.
   explicit calling_thread(caller& its) : caller_{&its} { its.store(id(), std::memory_order_relaxed); }
-  /// For a destructor, which cannot be refused: waits for another thread's call to end.
+  /// For a destructor, which cannot be refused: waits for another thread's call to end. The next call of that thread
+  /// then waits for the destructor.
   calling_thread(caller& its, in_turn) : caller_{&its} {
     const auto acquire = std::memory_order_acquire;
-    for (const void* now = nullptr; !its.compare_exchange_strong(now, id(), acquire, acquire); now = nullptr) {
-      if (now == id()) {  // within a call of this thread, which ends later
+    for (const void* now = nullptr; !its.compare_exchange_strong(now, id_in_destructor(), acquire, acquire);
+         now = nullptr) {
+      if (is_own(now)) {  // within a call of this thread, which ends later
         caller_ = nullptr;
         return;
       }
-      ::sched_yield();
+      wait_a_little();
     }
   }
   calling_thread(const calling_thread&) = delete;
@@ -51,8 +55,22 @@ class calling_thread {
   }
 
   static const void* id() { return transport::progress_engine::this_thread(); }
+  static bool is_own(const void* caller) { return caller == id() || caller == id_in_destructor(); }
+  /// Waits while a destructor of another thread has its turn. Returns the thread whose call runs; null: none.
+  [[gnu::cold, gnu::noinline]] static const void* after_destructors(const caller& its) {
+    const void* now = its.load(std::memory_order_acquire);
+    for (; is_in_destructor(now) && !is_own(now); now = its.load(std::memory_order_acquire)) wait_a_little();
+    return now;
+  }
 
  private:
+  /// Of an address that is even.
+  static const void* id_in_destructor() { return static_cast<const char*>(id()) + 1; }
+  static bool is_in_destructor(const void* caller) { return (reinterpret_cast<std::uintptr_t>(caller) & 1) != 0; }
+  static void wait_a_little() {
+    if (transport::progress_others(nullptr) != transport::progress::moved) ::sched_yield();
+  }
+
   caller* caller_;
 };
 

@@ -119,15 +119,15 @@ struct engine : transport::progress_client, failing<engine<T>> {
 
   /// Every call begins with this. Throws if another one runs; then it has changed nothing.
   void begin(const char* call) {
-    if (const void* const now = caller.load(std::memory_order_relaxed)) [[unlikely]]
-      refuse_call(call, now == calling_thread::id());
+    if (caller.load(std::memory_order_acquire)) [[unlikely]]
+      if (const void* const now = calling_thread::after_destructors(caller))
+        refuse_call(call, calling_thread::is_own(now) ? refused_within : refused_thread);
     take_over();
     if (is_advancing) [[unlikely]]  // while its thread waits on another communicator
-      refuse_call(call, true);
+      refuse_call(call, refused_within);
   }
-  [[noreturn, gnu::cold, gnu::noinline]] void refuse_call(const char* call, bool is_within) {
-    throw error{failure_from({.operation = call}, errc::invalid_argument, transport.rank(), {},
-                             is_within ? refused_within : refused_thread)};
+  [[noreturn, gnu::cold, gnu::noinline]] void refuse_call(const char* call, std::string_view why) {
+    throw error{failure_from({.operation = call}, errc::invalid_argument, transport.rank(), {}, why)};
   }
 
   void enqueue(operation& o) {

@@ -95,7 +95,9 @@ class mismatch_checker {
     const auto n = its.last();
     const bool is_next = n.with < 0 && !n.has_ended && n.sequence > engine_.sequence;
     if (is_next && n.peer == transport().rank() && peer == now().peer && std::exchange(in_collective_, peer) == peer)
-      report_mismatch(peer, {.tag = message_tag(n.sequence, std::uint32_t(n.summary.what()))});
+      report_mismatch(peer, {.tag = n.summary.what() == comparison_marker.what()
+                                        ? transport::split_tag
+                                        : message_tag(n.sequence, std::uint32_t(n.summary.what()))});
   }
   void check_stray(int peer, const received_slot& a) {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());

@@ -22,8 +22,8 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 /// Sender and receiver need not agree on the place beforehand: each piece specifies it.
 ///
 /// Memory that only its process addresses goes through slots whatever its size. One copy by process_vm_readv would save
-/// the second one, but pins page after page: from 256 KiB to 64 MiB it took 1.5 to 4.6 times as long on an AMD EPYC, and
-/// 0.8 to 1.4 times on an Intel Xeon (bench/README.md).
+/// the second one, but pins page after page: from 256 KiB to 64 MiB it took 1.5 to 4.6 times as long on an AMD EPYC,
+/// and 0.8 to 1.4 times on an Intel Xeon (bench/README.md).
 template <SharedMemoryTransport T>
 class piece_protocols : protected mismatch_checker<T> {
  protected:

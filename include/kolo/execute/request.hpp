@@ -38,7 +38,7 @@ class [[nodiscard]] request {
   /// Waits, and throws nothing: a failure is reported by the next call on the communicator or, without one, by the
   /// launcher: `launch` and `run` treat it as the rank's own failure. While an exception unwinds the stack it does not
   /// wait; it breaks the communicator, and the other ranks are notified. (Not if that exception is the refusal of a
-  /// second thread: then it waits, first for the other thread's call.)
+  /// second thread: then it waits, first for the other thread's call, whose next one waits for this.)
   ~request();
 
   /// Whether it has finished. Makes progress, does not wait. Throws kolo::error if it failed.

@@ -99,22 +99,22 @@ request<T>& request<T>::operator=(request&& other) noexcept {
 template <class T>
 request<T>::~request() {
   if (!state_ || state_->has_ended) return;
-  auto& e = *state_->e;
-  if (e.process != ::getpid()) return;  // a copy by fork: the operation is the parent's
-  using detail::execute::calling_thread;
-  const calling_thread here{e.caller, calling_thread::in_turn::yes};
-  e.take_over();
+  const auto e = state_->e;
+  if (e->process != ::getpid()) return;  // a copy by fork: the operation is the parent's
   detail::execute::operation& o = state_->run;
-  if (!o.finished && std::uncaught_exceptions() > exceptions_ && !detail::execute::is_refused_thread()) {
+  const bool breaks = !o.finished && std::uncaught_exceptions() > exceptions_ && !detail::execute::is_refused_thread();
+  if (breaks) {  // before its turn: another thread's call ends by it
     failure f = detail::transport::failure_while_unwinding(
-        e.transport, "an exception destroyed its operation before it had finished");
+        e->transport, "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
-    e.fail(f);
-  } else if (e.wait_noexcept(o, [this] { state_->end(); })) {
-    return;
+    e->fail(f);
   }
-  state_->abandon();
+  using detail::execute::calling_thread;
+  const calling_thread here{e->caller, calling_thread::in_turn::yes};
+  e->take_over();
+  if (breaks || !e->wait_noexcept(o, [this] { state_->end(); })) state_->abandon();
+  state_.reset();  // in its turn
 }
 
 template <class T>

@@ -115,7 +115,7 @@ class background {
     if (is_lent_)
       throw error{errc::invalid_argument,
                   "this kolo::background has the exchange of another optimizer: give each optimizer a background of "
-                  "its own, or end the other's exchange first, by its synchronize or step"};
+                  "its own, or end the other's exchange first: by its synchronize, its step or the end of its uses"};
   }
 
   std::mutex mutex_;

@@ -41,7 +41,8 @@ using per_element = typename for_elements<Each, typename ranges_of<std::remove_r
 
 /// `Self` is the derived optimizer. It has, for bucket b:
 ///
-/// * `begin_step()`: called before a `step()` exchanges the gradients that have not been exchanged yet
+/// * `begin_step()`: called before a `step()` exchanges the gradients that have not been exchanged yet; `refuse_step()`
+///   if that throws
 /// * `pack(b)`: called before each `start(b)`, after each of the bucket's gradients was prepared
 /// * `start(b)`: returns a request for the exchange, a collective of kind K
 /// * `arrived(b, factor)`: called when the exchange has ended; the gradients must still be multiplied by `factor`
@@ -238,8 +239,9 @@ class gradient_exchange {
 
   void prepare(std::size_t b) {
     if (b == 0) prepare_join();
-    for (const std::size_t i : plan_.buckets[b].parameters)
-      if (const auto wrong = local_.prepare(i)) comm_.engine()->refuse("optimizer", *wrong);
+    for (const std::size_t i : plan_.buckets[b].parameters)  // before any of them is scaled
+      if (const auto wrong = local_.refuses_zeroed(i)) comm_.engine()->refuse("optimizer", *wrong);
+    for (const std::size_t i : plan_.buckets[b].parameters) local_.prepare(i);
     if (leaf_sums_.empty()) self().pack(b);
     else std::visit([](auto& sums) { sums.take(); }, leaf_sums_[b]);
   }
@@ -299,7 +301,8 @@ class gradient_exchange {
   void exchange_and_update() {
     if (!local_.is_exchanged()) {
       self().begin_step();
-      exchange([this](std::size_t b) { self().update_early(b); });
+      detail::core::with_rollback([&] { exchange([this](std::size_t b) { self().update_early(b); }); },
+                                  [&] { self().refuse_step(); });
     }
     update_all();
   }

@@ -172,12 +172,14 @@ class local_gradients {
   }
 
   /// Called just before gradient i is exchanged, or its leaf is added to the sums.
-  refusal prepare(std::size_t i) {
+  refusal refuses_zeroed(std::size_t i) const {
+    if (!had_numbers_[i] || !tensor(i).is_all_zero()) return {};
+    return tensor(i).name + ": the gradient was zeroed between the backward pass and the step";
+  }
+  void prepare(std::size_t i) {
     any_tensor& t = *tensors_[i];
-    if (auto wrong = refuses_zeroed(i)) return wrong;
     if (before_ != 1) t.scale(before_);
     if (has_residual_) t.round();
-    return {};
   }
   /// Rounds the prepared gradients of bucket b with error feedback, for a wire format with scales.
   template <View V>
@@ -262,10 +264,6 @@ class local_gradients {
       throw error{errc::invalid_argument,
                   tensor(at[0].parameter).name + " and " + tensor(at[1].parameter).name +
                       " share elements: a tensor that several layers use is one parameter, and is named once"};
-  }
-  refusal refuses_zeroed(std::size_t i) const {
-    if (!had_numbers_[i] || !tensor(i).is_all_zero()) return {};
-    return tensor(i).name + ": the gradient was zeroed between the backward pass and the step";
   }
   std::string not_ready(std::size_t i) const {
     return "step before the end of the backward pass: " + tensor(i).name + " is not ready";

@@ -137,6 +137,7 @@ class distributed_optimizer
     else this->gathered_.push_back(sums.start_gather(this->comm_));
   }
   void begin_step() {}
+  void refuse_step() {}
   void update_early(std::size_t) {}
   void update() {
     detail::train::each_parameter(this->parameters_, [this](std::size_t i, auto& p) {

@@ -100,7 +100,7 @@ class outer_optimizer {
   /// Call it after each step of the inner optimizer. Returns true if a fragment was merged.
   bool step() {
     take_back();
-    if (options_.helper) options_.helper->demand_free();
+    if (options_.helper && options_.delay > 0) options_.helper->demand_free();
     ++steps_;
     bool merges = false;
     for (std::size_t f = 0; f < rounds_.size(); ++f)

@@ -231,6 +231,7 @@ class sharded_optimizer
     if (this->queue_.is_lent()) return;  // it is false, and the helper may be reading it
     updates_in_passing_ = this->options_.inputs != uneven::by_those_left && !has_rows();
   }
+  void refuse_step() { updates_in_passing_ = false; }
   /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
   /// given up.
   bool has_rows() const { return shared_ != this->plan_.buckets.size(); }
@@ -246,10 +247,9 @@ class sharded_optimizer
     updated_ = b + 1;
   }
   void update() {
-    for (std::size_t b = updated_; b < shards_.size(); ++b) update_shard(b);
-    for (auto& g : gathers_) g.wait();
-    updated_ = 0;
     updates_in_passing_ = false;
+    for (std::size_t b = std::exchange(updated_, 0); b < shards_.size(); ++b) update_shard(b);
+    for (auto& g : gathers_) g.wait();
     ++steps_;
     if (this->has_data_) ++own_steps_;
     if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));

@@ -19,7 +19,8 @@ const std::string second =
     ", rank 0: another thread of this rank calls on the same communicator: use it from one thread at a time, or give "
     "each its own (split)";
 const std::string within =
-    ": an operator or a view of a call on this communicator calls on it as well: it may use another one (split)";
+    ": an operator or a view calls on a communicator on which its thread has a call under way: it may use another one "
+    "(split)";
 
 template <class C>
 std::string sum_of_ranks(C& comm, std::size_t n = 1) {
@@ -40,12 +41,12 @@ void refused_beside(First first, Others others, bool is_checked = false) {
                                  auto request = kolo::start_allreduce(comm, std::span{&early[0], 1}, kolo::sum),
                                       second_request = kolo::start_allreduce(comm, std::span{&early[1], 1}, kolo::sum);
                                  auto plan = kolo::plan_allreduce(comm, std::span{&planned, 1}, kolo::sum);
-                                 std::string said;
+                                 std::string its;
                                  if (comm.rank() == 1) {
                                    refused.arrive_and_wait();
-                                   said = first(comm, request);
+                                   its = first(comm, request);
                                  } else {
-                                   std::thread caller{[&] { said = first(comm, request); }};
+                                   std::thread caller{[&] { its = first(comm, request); }};
                                    while (!comm.engine()->caller.load(std::memory_order_acquire))
                                      std::this_thread::yield();
                                    others(comm, second_request, plan, [&](const std::string& name, auto call) {
@@ -56,7 +57,7 @@ void refused_beside(First first, Others others, bool is_checked = false) {
                                    caller.join();
                                  }
                                  request.wait(), second_request.wait(), plan.run(), plan.run();
-                                 return said + ' ' + std::to_string(early[0]) + std::to_string(early[1]) +
+                                 return its + ' ' + std::to_string(early[0]) + std::to_string(early[1]) +
                                         std::to_string(planned) + ' ' + sum_of_ranks(comm);
                                },
                                {.timeout = std::chrono::seconds{60}, .checked = is_checked});
@@ -155,6 +156,22 @@ TEST_CASE("a request is destroyed after the call of another thread has ended") {
     return std::string{was_early ? "early" : comm.engine()->caller ? "still there" : "fine"};
   });
   CHECK(said == all_say(1, "fine"));
+}
+
+TEST_CASE("a call waits while another thread destroys a request") {
+  const auto said = on_threads(1, [](auto& comm) {
+    alignas(2) static const char other[2]{};
+    std::atomic<bool> has_ended = false;
+    std::string words;
+    comm.engine()->caller = other + 1;  // as if another thread were in the destructor
+    std::thread calls{[&] { words = words_of([&] { kolo::barrier(comm); }), has_ended = true; }};
+    for (int i = 0; i < 20'000 && !has_ended; ++i) std::this_thread::yield();
+    const bool was_early = has_ended;
+    comm.engine()->caller = nullptr;
+    calls.join();
+    return was_early ? "early: " + words : words;
+  });
+  CHECK(said == all_say(1, ""));
 }
 
 TEST_CASE("an operator cannot call on the communicator of its call") {
