@@ -55,6 +55,10 @@ class calling_thread {
   }
 
   static const void* id() { return transport::progress_engine::this_thread(); }
+  static bool is_another(const caller& its) {
+    const void* const now = its.load(std::memory_order_relaxed);
+    return now && !is_own(now);
+  }
   static bool is_own(const void* caller) { return caller == id() || caller == id_in_destructor(); }
   /// Waits while a destructor of another thread has its turn. Returns the thread whose call runs; null: none.
   [[gnu::cold, gnu::noinline]] static const void* after_destructors(const caller& its) {

@@ -102,17 +102,20 @@ request<T>::~request() {
   const auto e = state_->e;
   if (e->process != ::getpid()) return;  // a copy by fork: the operation is the parent's
   detail::execute::operation& o = state_->run;
-  const bool breaks = !o.finished && std::uncaught_exceptions() > exceptions_ && !detail::execute::is_refused_thread();
-  if (breaks) {  // before its turn: another thread's call ends by it
+  const auto fail = [&] {
     failure f = detail::transport::failure_while_unwinding(
         e->transport, "an exception destroyed its operation before it had finished");
     f.sequence = o.now.sequence;
     f.operation = std::string_view{o.now.operation};
     e->fail(f);
-  }
+  };
   using detail::execute::calling_thread;
+  const bool unwinds = std::uncaught_exceptions() > exceptions_ && !detail::execute::is_refused_thread();
+  if (unwinds && calling_thread::is_another(e->caller)) fail();  // that thread's call ends by it
   const calling_thread here{e->caller, calling_thread::in_turn::yes};
   e->take_over();
+  const bool breaks = unwinds && !o.finished;
+  if (breaks) fail();
   if (breaks || !e->wait_noexcept(o, [this] { state_->end(); })) state_->abandon();
   state_.reset();  // in its turn
 }
