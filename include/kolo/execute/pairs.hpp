@@ -9,7 +9,6 @@
 #include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/collective_args.hpp>
-#include <kolo/execute/communicator.hpp>
 #include <kolo/execute/operation.hpp>
 #include <kolo/execute/scratch.hpp>
 #include <kolo/transport/abilities.hpp>
@@ -22,6 +21,9 @@
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::execute {
+
+template <class T>
+struct engine;  // execute/engine.hpp
 
 /// A pool of objects that are acquired and put back; they stay in place as long as the pool lives.
 template <class X>

@@ -263,7 +263,8 @@ class small_call_run {
       if constexpr (Protocol == protocol::mixed)
         for (int i = 0; i < plan_.receives; ++i)
           if (const auto& l = plan_.in[i]; !l.is_exchange && l.bytes >= least_remote_bytes(transport()))
-            waiting().confirm(l.peer);
+            if (!transport().still_claims(l.peer)) [[unlikely]]
+              waiting().confirm(l.peer);
       for (int i = 0; i < plan_.receives; ++i)
         Protocol == protocol::exchanges || plan_.in[i].is_exchange ? transport().end_exchange(plan_.in[i].peer)
                                                                    : transport().release(plan_.in[i].peer);

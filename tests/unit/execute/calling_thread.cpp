@@ -191,7 +191,7 @@ TEST_CASE("an operator cannot call on the communicator of its call") {
         });
         if (calls == 0 || x.front() != 3 || x.back() != 3) wrong += how;
       };
-      for (const std::size_t n : {1, 100'000}) {
+      for (const auto n : {std::size_t{1}, std::size_t{100'000}}) {
         sum_in(n, "call", [&](auto& x, int&, auto op) { kolo::allreduce(comm, x, op); });
         sum_in(n, "wait", [&](auto& x, int&, auto op) { kolo::start_allreduce(comm, x, op).wait(); });
         sum_in(n, "plan", [&](auto& x, int&, auto op) { kolo::plan_allreduce(comm, x, op).run(); });
