@@ -140,24 +140,31 @@ TEST_CASE("device processes: memory without an IPC handle is refused") {
   });
 }
 TEST_CASE("device processes: adjacent allocations in a bucket are right; a view across two allocations is refused") {
-  on_devices({2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
-    const auto mine = of_rank(comm.rank(), 1024), expected = summed(comm.size(), 1024);
-    for (const auto how : {0, 1, 2}) {
+  struct ranks {
+    std::atomic<int> came{0};
+  };
+  for (const int p : {2, 3}) {
+    common<ranks> all;
+    on_devices({p}, [&](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+      const auto mine = of_rank(comm.rank(), 1024), expected = summed(comm.size(), 1024);
+      for (const auto how : {0, 1, 2}) {
+        tensor<float> x{mine, s}, y{mine, s};
+        wrong.expect(x.data() + 1024 == y.data(), "the allocations are not adjacent");
+        const kolo::bucket both{x.view(), y.view()};
+        if (how == 0) kolo::allreduce(comm, both, kolo::sum, {.stream = s});
+        if (how == 1) kolo::allreduce(comm, both, kolo::sum, kolo::recursive_doubling{}, {.stream = s});
+        if (how == 2) kolo::allreduce(comm, both, kolo::sum, kolo::rabenseifner{}, {.stream = s});
+        expect_same(wrong, "first", comm.rank(), x.values(), expected);
+        expect_same(wrong, "second", comm.rank(), y.values(), expected);
+      }
       tensor<float> x{mine, s}, y{mine, s};
-      wrong.expect(x.data() + 1024 == y.data(), "the allocations are not adjacent");
-      const kolo::bucket both{x.view(), y.view()};
-      if (how == 0) kolo::allreduce(comm, both, kolo::sum, {.stream = s});
-      if (how == 1) kolo::allreduce(comm, both, kolo::sum, kolo::recursive_doubling{}, {.stream = s});
-      if (how == 2) kolo::allreduce(comm, both, kolo::sum, kolo::rabenseifner{}, {.stream = s});
-      expect_same(wrong, "first", comm.rank(), x.values(), expected);
-      expect_same(wrong, "second", comm.rank(), y.values(), expected);
-    }
-    tensor<float> x{mine, s}, y{mine, s};
-    const auto words = words_of([&] {
-      kolo::allreduce(comm, kolo::device_span<float>{x.data(), 2048}, kolo::sum, kolo::native{}, {.stream = s});
+      for (++all->came; all->came < p;) std::this_thread::yield();  // a refusal ends a call that a rank has not left
+      const auto words = words_of([&] {
+        kolo::allreduce(comm, kolo::device_span<float>{x.data(), 2048}, kolo::sum, kolo::native{}, {.stream = s});
+      });
+      wrong.expect(words.find("lies in two allocations") != std::string::npos, words);
     });
-    wrong.expect(words.find("lies in two allocations") != std::string::npos, words);
-  });
+  }
 }
 TEST_CASE("device processes: after a failure no peer begins to access a buffer") {
   for (const bool fused : {false, true}) CHECK(withdrawn_after_a_failure(fused).said == all_say(2, ""));
