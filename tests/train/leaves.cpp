@@ -19,8 +19,9 @@ namespace {
 
 template <class Comm>
 bool both_learn(Comm& comm, int leaves) {
-  return learns_by_leaves(comm, leaves, make_replicated) && learns_by_leaves(comm, leaves, make_sharded) &&
-         averages_by_leaves(comm, leaves);
+  constexpr std::size_t in_two_parts = 2100;  // two ranks combine as many in two parts
+  return learns_by_leaves(comm, leaves, make_replicated, nullptr, in_two_parts) &&
+         learns_by_leaves(comm, leaves, make_sharded) && averages_by_leaves(comm, leaves);
 }
 
 /// The norm of float gradients by a sharded optimizer on `ranks` ranks, and that of the whole gradients.

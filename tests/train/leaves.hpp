@@ -41,8 +41,9 @@ inline constexpr int skipped = 4;
 /// Some gradients are accumulated, some are marked ready; some are clipped between exchange and step; steps that overflow are skipped. Returns whether all
 /// values are the reference's.
 template <class Comm, class Make>
-bool learns_by_leaves(Comm& comm, int leaves, Make make, kolo::background* helper = nullptr) {
-  const std::vector<std::size_t> sizes{5, 2100, 0, 41, 7};  // two ranks combine it in two parts
+bool learns_by_leaves(Comm& comm, int leaves, Make make, kolo::background* helper = nullptr,
+                      std::size_t longest = 300) {
+  const std::vector<std::size_t> sizes{5, longest, 0, 41, 7};
   model mine{sizes}, reference{sizes};
   auto parameters = mine.parameters();
   auto optimizer = make(comm, parameters, {.bucket_bytes = 200, .leaves = leaves, .helper = helper});
