@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -133,11 +134,17 @@ void* __tsan_memset(void* to, int c, std::size_t n) {
   return memset(to, c, n);
 }
 
-// The system: a futex, a clock, the cores, and no /proc.
+// The system: a futex, a membarrier, a clock, the cores, and no /proc.
 
 long syscall(long what, ...) noexcept {
   va_list rest;
   va_start(rest, what);
+  if (what == SYS_membarrier) {
+    const int command = va_arg(rest, int);
+    va_end(rest);
+    if (command == MEMBARRIER_CMD_GLOBAL_EXPEDITED) explore::the().perform({.what = explore::act::fence_all});
+    return 0;
+  }
   auto* const word = va_arg(rest, std::uint32_t*);
   const int operation = va_arg(rest, int);
   const auto value = va_arg(rest, std::uint32_t);
@@ -147,6 +154,7 @@ long syscall(long what, ...) noexcept {
                       0, static_cast<int>(value));
   return 0;
 }
+void __tsan_atomic_signal_fence(int) {}
 int sched_yield() noexcept { return explore::pause(), 0; }
 int sched_getaffinity(pid_t, std::size_t, cpu_set_t*) noexcept { return errno = ENOSYS, -1; }
 long sysconf(int what) noexcept { return what == _SC_NPROCESSORS_ONLN ? explore::cores : 4096; }

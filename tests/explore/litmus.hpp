@@ -4,6 +4,9 @@
 
 #include "explore/explorer.hpp"
 
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -20,6 +23,8 @@ namespace litmus {
 using std::atomic, std::atomic_thread_fence;
 inline constexpr auto relaxed = std::memory_order_relaxed, acquire = std::memory_order_acquire,
                       release = std::memory_order_release, sequential = std::memory_order_seq_cst;
+
+inline void fence_all() { ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0); }
 
 struct shared {
   atomic<int> x{0}, y{0};
@@ -68,6 +73,11 @@ inline const std::vector<question>& questions() {
         [](shared& s, outcome& o) {
           s.y.store(1, relaxed), atomic_thread_fence(sequential), o[1] = s.x.load(relaxed);
         }},
+       {0, 0},
+       false},
+      {"store buffering, one rank fences both",
+       {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
+        [](shared& s, outcome& o) { s.y.store(1, relaxed), fence_all(), o[1] = s.x.load(relaxed); }},
        {0, 0},
        false},
       {"store buffering, one fence",

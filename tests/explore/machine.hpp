@@ -11,9 +11,9 @@
 
 namespace explore {
 
-enum class act : std::uint8_t { load, store, add, exchange, compare, fence, sleep, wake, pause };
-inline constexpr const char* names[] = {"loads", "stores",        "adds",           "exchanges",  "compares",
-                                        "fence", "goes to sleep", "wakes sleepers", "looks again"};
+enum class act : std::uint8_t { load, store, add, exchange, compare, fence, fence_all, sleep, wake, pause };
+inline constexpr const char* names[] = {"loads", "stores",           "adds",          "exchanges",      "compares",
+                                        "fence", "fences all ranks", "goes to sleep", "wakes sleepers", "looks again"};
 
 /// The next operation of a rank.
 struct request {
@@ -80,6 +80,7 @@ class machine {
     if (me.is != status::ready) return;
     if (q.what == act::fence)
       return found.push_back({r, 0, after(r, fence_event(me, q)) + fenced_after(me, q) - memory_.fenced_hash()});
+    if (q.what == act::fence_all) return found.push_back({r, 0, fenced_all_hash(r)});
     if (q.what == act::pause) {
       for (const auto& l : me.polls)
         if (const auto& at = memory_.at(l.place); at.messages.back().at > l.at)
@@ -120,6 +121,10 @@ class machine {
     if (q.what == act::fence) {
       me.history = mix(me.history, fence_event(me, q));
       memory_.fence(me.views, r, q.how);
+      return ++me.steps;
+    }
+    if (q.what == act::fence_all) {
+      fence_all(t.rank);
       return ++me.steps;
     }
     if (q.what == act::pause) {
@@ -179,6 +184,27 @@ class machine {
   }
   std::uint64_t fenced_after(const rank_state& me, const request& q) {
     return memory_.fenced_hash(q.how == order::sequential ? &me.views : nullptr);
+  }
+  /// Every rank executes a fence here: the one that asks for it first and last.
+  void fence_all(int r) {
+    const auto one = [this](int s) {
+      auto& its = of(s);
+      memory_.fence(its.views, static_cast<std::size_t>(s), order::sequential);
+      its.history = mix(its.history, mix(7, memory_.fenced_hash()));
+    };
+    one(r);
+    for (int s = 0; s < size(); ++s)
+      if (s != r) one(s);
+    one(r);
+  }
+  std::uint64_t fenced_all_hash(int r) {
+    const auto memory = memory_;
+    const auto before = ranks_;
+    const auto now = now_;
+    fence_all(r);
+    const auto hash = state();
+    memory_ = memory, ranks_ = before, now_ = now;
+    return hash;
   }
   std::uint64_t wake_hash(int r, std::size_t p) {
     auto& at = memory_.at(p);

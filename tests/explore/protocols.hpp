@@ -5,6 +5,8 @@
 #include "explore/ranks.hpp"
 
 #include <array>
+#include <atomic>
+#include <chrono>
 
 namespace explore {
 
@@ -240,10 +242,40 @@ struct dying : group {
   }
 };
 
+/// Rank 1 sleeps until rank 0 has published, twice; rank 0 leaves its fence to it from that number on.
+struct waking : scenario {
+  explicit waking(int n) : from{n} {}
+  struct shared {
+    kolo::detail::os::eventcount event;
+    kolo::detail::os::eventcount::shared_choice waiters_fence{0};
+    std::atomic<int> published{0};
+  };
+  void begin() override { all = ::new (take(sizeof(shared))) shared; }
+  void rank(int r) override {
+    for (int i = 1; i <= 2; ++i) r == 0 ? publish(i) : await(i);
+  }
+  void publish(int i) {
+    if (i == from) all->event.leave_fence_to_waiters(all->waiters_fence);
+    all->published.store(i, std::memory_order_release);
+    all->event.fence_before_notify(i >= from);
+    all->event.notify();
+  }
+  void await(int i) {
+    while (all->published.load(std::memory_order_acquire) < i) {
+      const auto epoch = all->event.prepare_wait(all->waiters_fence);
+      if (all->published.load(std::memory_order_acquire) < i) all->event.wait(epoch, std::chrono::hours{1});
+    }
+  }
+  int from;
+  shared* all = nullptr;
+};
+
 inline bool all_protocols() {  // those with the fewest states first: an error is found soon
   constexpr bool both_ways = true, sleep = true;
   return holds("a cancelled reference, against its use", cancellation{false}) &&
          holds("a cancelled reference, against unclaim", cancellation{true}) &&
+         holds("waking: each rank has its fence", waking{3}) && holds("waking: the waiter fences", waking{1}) &&
+         holds("waking: the waiter fences from the second on", waking{2}) &&
          holds("slots: 1 piece, asleep", pieces{1, 1, !both_ways, sleep}) &&
          holds("failure: 1, the other asleep", failing{1}) && holds("failure: 2 at once", failing{2}) &&
          holds("leaving after a piece", leaving{true}) && holds("leaving without it", leaving{false}) &&

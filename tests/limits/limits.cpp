@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What containers forbid, and what another user must not get. Status 77: not run. Usage: limits
-// small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|cpu_quota|another_user|pid_namespace
+// small_dev_shm|no_memfd|ptrace_denied|one_cpu|cores|fences|cpu_quota|another_user|pid_namespace
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -114,6 +115,35 @@ int cores() {
   });
   return apart + expect(look(2, false) == 0, "2 ranks that share one core poll") +
          expect(parts == 0, "a split communicator of ranks that share one core polls");
+}
+
+/// Ranks with cores of their own leave the fence before a notification to those that sleep, unless one cannot be fenced.
+int fences() {
+  has_two_cores_for_each = true;
+  const auto without = [](int refuses) {
+    return in_children(2, [&](int rank) -> std::string {
+      if ((rank == refuses || refuses == 2) && !forbid(SYS_membarrier, ENOSYS)) return "not run";
+      ::setenv("KOLO_RANK", std::to_string(rank).c_str(), 1), ::setenv("KOLO_SIZE", "2", 1);
+      auto comm = kolo::shm::world({.timeout = std::chrono::seconds{60}});
+      std::vector<int> left(1);
+      for (int turn = 0; turn < (refuses < 0 ? 4000 : 20) && left[0] == 0;
+           ++turn) {  // on a busy host one is not enough
+        if (turn % 2 == rank) std::this_thread::sleep_for(std::chrono::milliseconds{5});  // the other one sleeps
+        kolo::barrier(comm);
+        left[0] = comm.transport().leaves_fence_to_waiters();
+        kolo::allreduce(comm, left, kolo::min);
+      }
+      return comm.transport().leaves_fence_to_waiters() ? "leaves it" : "keeps it";
+    });
+  };
+  using all = std::vector<std::string>;
+  const all none = without(2), one = without(1), with = without(-1);
+  if (none[0] == "not run") return not_run("seccomp refuses the filter");
+  const long can = ::syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  const bool is_there = can > 0 && (can & MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0;
+  return expect(none == all(2, "keeps it"), "without membarrier, a rank " + none[0] + ", " + none[1]) +
+         expect(one == all(2, "keeps it"), "where rank 1 has no membarrier, a rank " + one[0] + ", " + one[1]) +
+         expect(!is_there || with == all(2, "leaves it"), "with membarrier, a rank " + with[0] + ", " + with[1]);
 }
 
 /// Ranks in a pid namespace of their own, while /proc shows another one.
@@ -273,6 +303,7 @@ int main(int argc, char** argv) {
   if (which == "cores") return cores();
   if (which == "cpu_quota") return cpu_quota();
   if (which == "another_user") return another_user();
+  if (which == "fences") return fences();
   if (which == "pid_namespace") return pid_namespace();
   return 2;
 }

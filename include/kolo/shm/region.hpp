@@ -210,6 +210,7 @@ enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
 struct region_header {
   alignas(128) std::atomic<std::uint32_t> failed{0};  ///< the rank that reported the first failure, plus 1; 0: none
+  os::eventcount::shared_choice waiters_fence{0};
   alignas(128) std::atomic<std::uint32_t> left{0};
   alignas(128) std::atomic<std::uint32_t> awaited_readers{0};  ///< ranks that wait until all have read their board
   alignas(128) std::atomic<std::uint64_t> successor{0};        ///< region of the survivors; 0: not agreed
@@ -238,6 +239,7 @@ struct alignas(128) rank_state {
   os::process_id id{};
   std::atomic<std::uint32_t> wants_shrink{0};
   std::atomic<std::uint64_t> thread{0};  ///< its number, never reused in that process; 0: not come
+  bool takes_remote_fences = false;      ///< once it has come
   std::int32_t former = 0;               ///< in a successor region: this rank's number in the old one, plus 1
 
   /// Whether its process has ended, as another rank's process sees it; its own has not, and is not asked.

@@ -73,7 +73,7 @@ class shm_member {
   /// Wakes the ranks that sleep waiting for something published since the last flush.
   void flush() {
     if (to_notify_ == 0 && !has_read_board_) return;
-    os::eventcount::fence_before_notify();
+    os::eventcount::fence_before_notify(waiters_fence_);
     if (std::exchange(has_read_board_, false) && head().awaited_readers.load(std::memory_order_relaxed) != 0)
       notify_others();
     for (auto rest = std::exchange(to_notify_, std::uint64_t{0}); rest != 0; rest &= rest - 1)
@@ -83,6 +83,7 @@ class shm_member {
 
   /// About a microsecond; none if the awaited rank may need this core.
   int first_polls() const { return oversubscribed_ ? 0 : 32; }
+  bool leaves_fence_to_waiters() const { return waiters_fence_; }
   void relax(backoff& p, const wait_context& s) {
     flush();
     if (p.spins == 0) p.polls = 0;  // polls before the first call here do not count
@@ -94,7 +95,7 @@ class shm_member {
     const int before_sleep = p.spins + (p.spins == 1 ? 8 : os::spin_budget::yields);
     if (poll < before_sleep) return void(::sched_yield());
     if (poll == before_sleep) {
-      p.epoch = state_of_rank(rank_).event.prepare_wait();
+      p.epoch = state_of_rank(rank_).event.prepare_wait(head().waiters_fence);
       return;  // to one more look
     }
     check(p, s);
@@ -207,6 +208,7 @@ class shm_member {
   /// Called once, when it is complete: the others see that it has come.
   void come() {
     state_of_rank(rank_).id = os::this_process();
+    state_of_rank(rank_).takes_remote_fences = os::eventcount::take_remote_fences();
     state_of_rank(rank_).thread.store(number_of_this_thread(), std::memory_order_release);
     has_been_counted_ =
         state_of_rank(rank_).present.exchange(presence::here, std::memory_order_acq_rel) == presence::dead;
@@ -305,17 +307,21 @@ class shm_member {
 
   /// Once all have come: whether they have a core each. Before, a rank bound to two of eight cores took those two for
   /// all there are, and ranks bound to one core each, as in containers, did not know that each has its own. For threads
-  /// that estimate stays.
+  /// that estimate stays. If they have, a rank that sleeps has waited long, and can spare the time to fence the others.
   [[gnu::cold, gnu::noinline]] void learn_cores() {
     os::core_set all;
-    bool is_told = all.add(0);
-    for (int r = 0; r < size() && is_told; ++r) {
-      if (state_of_rank(r).present.load(std::memory_order_acquire) == presence::expected) return;
-      const auto pid = state_of_rank(r).id.pid;
-      is_told = r == rank_ || (pid != ::getpid() && all.add(pid));
+    bool is_told = all.add(0), can_be_fenced = true;
+    for (int r = 0; r < size() && (is_told || !oversubscribed_); ++r) {
+      const auto& its = state_of_rank(r);
+      if (its.present.load(std::memory_order_acquire) != presence::here) return;
+      can_be_fenced = can_be_fenced && its.takes_remote_fences;
+      is_told = is_told && (r == rank_ || (its.id.pid != ::getpid() && all.add(its.id.pid)));
     }
     knows_cores_ = true;
     if (is_told) oversubscribed_ = all.count() < size();
+    if (oversubscribed_ || !can_be_fenced) return;
+    os::eventcount::leave_fence_to_waiters(head().waiters_fence);
+    waiters_fence_ = true;
   }
 
   /// Another process that has come and is stopped.
@@ -332,7 +338,7 @@ class shm_member {
   int next_polled_ = 0;          ///< rank
   std::uint64_t to_notify_ = 0;  ///< bit i: ranks i, i + 64, ...
   os::spin_budget spins_{};
-  bool oversubscribed_, is_recorded_, has_read_board_ = false, knows_cores_ = false;
+  bool oversubscribed_, is_recorded_, has_read_board_ = false, knows_cores_ = false, waiters_fence_ = false;
   bool has_been_counted_ = false;  ///< as one that does not come, before it came
   int exceptions_ = std::uncaught_exceptions();
 };

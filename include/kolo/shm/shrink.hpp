@@ -40,7 +40,7 @@ class survivors {
     wake_all(base_, shape_.ranks);
     const auto since = clock::now();
     for (std::uint64_t region = 0;;) {
-      const auto epoch = state_of_rank(rank_).event.prepare_wait();
+      const auto epoch = state_of_rank(rank_).event.prepare_wait(head().waiters_fence);
       if ((region = head().successor.load(std::memory_order_acquire)) != 0) return place_in(region);
       if (is_my_turn(clock::now() - since, timeout)) offer();
       else wait(state_of_rank(rank_).event, epoch);
@@ -66,7 +66,7 @@ class survivors {
     auto& event = state_of(next, mine.rank).event;
     const auto since = clock::now();
     for (;;) {
-      const auto epoch = event.prepare_wait();
+      const auto epoch = event.prepare_wait(head_of(next).waiters_fence);
       int missing = 0;
       for (int r = 0; r < mine.shape.ranks && missing == 0; ++r) {  // asks the system about the first one only
         if (has_come(next, r)) continue;
