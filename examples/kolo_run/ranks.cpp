@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -180,6 +181,15 @@ class job {
       const int found = ::waitid(P_PID, static_cast<id_t>(ranks_[r].pid), &how, WEXITED | WNOHANG | WNOWAIT);
       if (found == 0 && how.si_pid != 0) end(static_cast<int>(r), how.si_status, how.si_code != CLD_EXITED);
     }
+    if (::getpid() == 1) reap_orphans();
+  }
+
+  /// As process 1 of a container, this is the parent of processes that ranks have left.
+  void reap_orphans() const {
+    std::ifstream children{"/proc/self/task/1/children"};
+    for (pid_t pid = 0; children >> pid;)
+      if (std::none_of(ranks_.begin(), ranks_.end(), [&](const rank_process& rank) { return rank.pid == pid; }))
+        ::waitpid(pid, nullptr, WNOHANG);
   }
 
   void end(int r, int status, bool is_signal) {
