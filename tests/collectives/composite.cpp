@@ -140,6 +140,26 @@ TEST_CASE("composite: a call starts only when all calls of the other transport h
         }) == "");
 }
 
+TEST_CASE("composite: an operator of a call on one transport that calls on the other is refused") {
+  for (const std::size_t n : {10UL, 100'000UL})
+    for (const bool is_started : {false, true}) {
+      std::string said[2];
+      run_composite_threads(2,
+                            [&](auto& comm) {
+                              std::vector<int> x(n);
+                              const auto calls = [&](int a, int b) { return kolo::start_barrier(comm).wait(), a + b; };
+                              said[comm.rank()] = words_of([&] {
+                                if (!is_started) kolo::allreduce(comm, x, calls);
+                                auto request = kolo::start_allreduce(comm, x, calls);
+                                kolo::barrier(comm);
+                              });
+                            },
+                            {.timeout = 60s});
+      INFO(n << is_started << "\n" << said[0] << "\n" << said[1]);
+      for (const auto& words : said) CHECK(words.find("its thread has a call under way") != std::string::npos);
+    }
+}
+
 TEST_CASE("composite: plans of both transports, and split") {
   CHECK(on_ranks<over_both>(4, [](auto& comm, complaints& wrong) {
           int x[]{1}, all[4]{};

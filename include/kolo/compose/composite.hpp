@@ -127,12 +127,13 @@ class composite_state final : public shared_failure {
     return *first_;
   }
 
-  /// Waits for all calls that were started on the other transport, and continues its sequence numbers.
+  /// Waits for all calls that were started on the other transport, and continues its sequence numbers. Throws if a call
+  /// is at work there.
   void acquire_turn(bool is_first, std::uint64_t& sequence) override {
     if (is_first == is_turn_of_first_) return;
-    is_turn_of_first_ = is_first;
     if (is_first && b_) sequence = end_all(*b_);
     if (!is_first && a_) sequence = end_all(*a_);
+    is_turn_of_first_ = is_first;  // not earlier: the operator of a call that ends here may call
   }
 
   void leave(bool is_first) override {
@@ -142,6 +143,7 @@ class composite_state final : public shared_failure {
 
  private:
   static std::uint64_t end_all(auto& e) {
+    e.begin("composite");
     while (e.newest) e.wait(*e.newest);
     return e.sequence;
   }
@@ -180,6 +182,8 @@ constexpr memory_space space_of_argument() {
 ///          which, so it must be one that notifies all ranks. A rank that waits in one transport checks the other as
 ///          well.
 /// Errors   of construction  invalid_argument: the transports number their ranks differently.
+///          of a call  invalid_argument: a call of another thread, or one whose operator or view makes this call, is at
+///          work on the other transport.
 template <Transport A, Transport B, class Rule = by_memory>
   requires detail::core::own_header::includes_kolo_composite_hpp<A>
 class composite {
