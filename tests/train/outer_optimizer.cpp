@@ -467,6 +467,33 @@ TEST_CASE("outer_optimizer: a helper that has another's exchange is refused, and
   CHECK(t.wrong == 0);
 }
 
+/// In an update, another thread's optimizer takes the helper.
+struct rule_that_lends : kolo::update::nesterov {
+  kolo::background* exchange;
+  void operator()(auto value, auto gradient, const auto& state, long step) const {
+    exchange->lend([](void*) {}, nullptr);
+    kolo::update::nesterov::operator()(value, gradient, state, step);
+  }
+};
+TEST_CASE("outer_optimizer: without a helper that another thread's optimizer takes during a step, the step is right") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    model mine{{40}};
+    kolo::outer_optimizer outer{comm,
+                                rule_that_lends{rule, &exchange},
+                                mine.parameters(),
+                                {.every = 2, .fragments = 2, .delay = 1, .helper = &exchange}};
+    t.expect(!outer.step());
+    for (int step = 2; step < 4; ++step) {
+      t.expect(outer.step());
+      exchange.take_back(std::chrono::minutes{1});
+    }
+  });
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("outer_optimizer: invalid options, and options or values that differ between ranks, are refused") {
   const auto why = [](int p, auto options_of, bool other_values = false) {
     std::vector<std::string> all(static_cast<std::size_t>(p));

@@ -14,10 +14,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <latch>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace testing;
@@ -593,6 +595,71 @@ TEST_CASE("sharded_parameters: a helper that has another's exchange is refused, 
       t.expect(learns(first, one, p, comm.rank(), 1) && learns(second, two, p, comm.rank(), 1));
     });
   CHECK(t.wrong == 0);
+}
+
+/// While a call sends, another thread's optimizer takes the helper. A wait counts a latch down.
+struct watched : message_transport {
+  using message_transport::message_transport;
+  inline static thread_local kolo::background* exchange = nullptr;
+  inline static thread_local std::latch* waits = nullptr;
+  void submit() {
+    if (auto* const its = std::exchange(exchange, nullptr)) its->lend([](void*) {}, nullptr);
+    message_transport::submit();
+  }
+  void relax(kolo::backoff& p, const kolo::wait_context& s) {
+    if (auto* const its = std::exchange(waits, nullptr)) its->count_down();
+    message_transport::relax(p, s);
+  }
+};
+/// Runs f(comm, tally) on two ranks; returns whether all was right.
+template <class F>
+bool on_watched_ranks(F f) {
+  kolo::detail::shm::region_shape shape;
+  shape.ranks = 2;
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  tally t;
+  std::vector<std::jthread> all;
+  for (int rank = 0; rank < 2; ++rank)
+    all.emplace_back([&, rank] {
+      kolo::communicator<watched> comm{memory, region, shape, rank};
+      t.expect(said([&] { f(comm, t); }).empty());
+    });
+  all.clear();
+  return t.wrong == 0;
+}
+
+TEST_CASE("sharded_parameters: without a helper that another thread's optimizer takes meanwhile, a use is right") {
+  CHECK(on_watched_ranks([](auto& comm, tally& t) {
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups(), {.ahead = 0, .helper = &exchange}};
+    initialise(shards, m);
+    watched::exchange = &exchange;
+    {
+      const auto used = shards.use(0);
+      t.expect(!watched::exchange && is_as_expected(m, 0, 0) && !exchange.try_lend([](void*) {}, nullptr));
+    }
+    exchange.take_back(std::chrono::minutes{1});
+    t.expect(learns(shards, m, 2, comm.rank(), 1));
+  }));
+}
+
+TEST_CASE("sharded_parameters: clip_by_global_norm reads the last group's gradients when all ranks have sent them") {
+  std::latch clips{1};
+  CHECK(on_watched_ranks([&](auto& comm, tally& t) {
+    sharded_tensor<double> weights{2};
+    kolo::sharded_parameters shards{comm, kolo::update::sgd{},
+                                    std::vector<std::vector<sharded_tensor<double>*>>{{&weights}}};
+    {
+      const auto used = shards.use_with_gradients(0);
+      weights.gradient()[0] = 1e200;       // rank 0's. If it is not known to be the largest, its square is infinite
+      if (comm.rank() == 1) clips.wait();  // until then rank 0 does not have its mean
+    }
+    if (comm.rank() == 0) watched::waits = &clips;
+    t.expect(shards.clip_by_global_norm(1e250) == 1e200);
+  }));
 }
 
 TEST_CASE("sharded_parameters: a group whose gathering could not start is not shown by a later use") {

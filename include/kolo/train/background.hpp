@@ -62,18 +62,22 @@ class background {
   /// Throws `invalid_argument` if another optimizer has lent an exchange and not taken it back.
   void demand_free() {
     const std::lock_guard lock{mutex_};
-    refuse_if_lent();
+    if (is_lent_) refuse();
   }
   /// The helper calls work(argument) once. It owns the communicator until `take_back` returns. Errors: those of
   /// `demand_free`.
   void lend(void (*work)(void*), void* argument) {
+    if (!try_lend(work, argument)) refuse();
+  }
+  /// The same, but returns false where `lend` throws. For work that the optimizer would otherwise do in its next call.
+  bool try_lend(void (*work)(void*), void* argument) {
     const std::lock_guard lock{mutex_};
-    refuse_if_lent();
-    is_lent_ = true;
+    if (std::exchange(is_lent_, true)) return false;
     work_ = work;
     argument_ = argument;
     is_taken_ = false;
     changed_.notify_all();
+    return true;
   }
   /// Waits until that call has returned, and rethrows its exception. Errors: `timeout` if no helper starts it within
   /// `timeout`.
@@ -111,11 +115,10 @@ class background {
   }
 
  private:
-  void refuse_if_lent() const {
-    if (is_lent_)
-      throw error{errc::invalid_argument,
-                  "this kolo::background has the exchange of another optimizer: give each optimizer a background of "
-                  "its own, or end the other's exchange first: by its synchronize, its step or the end of its uses"};
+  [[noreturn]] static void refuse() {
+    throw error{errc::invalid_argument,
+                "this kolo::background has the exchange of another optimizer: give each optimizer a background of "
+                "its own, or end the other's exchange first: by its synchronize, its step or the end of its uses"};
   }
 
   std::mutex mutex_;

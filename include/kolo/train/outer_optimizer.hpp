@@ -225,13 +225,13 @@ class outer_optimizer {
     detail::core::with_rollback([&] { each_part(f, update); }, [&] { ++throws_; });
   }
 
-  /// Lends the exchanges to the helper until the next call.
+  /// Lends the exchanges to the helper until the next call, unless another thread's optimizer has taken it since `step`
+  /// began.
   void lend() {
     const auto is_in_flight = [](const round& r) { return r.is_in_flight != 0; };
     if (!options_.helper || std::none_of(rounds_.begin(), rounds_.end(), is_in_flight)) return;
     is_called_off_ = false;
-    options_.helper->lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
-    is_lent_ = true;
+    is_lent_ = options_.helper->try_lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
   }
   /// Runs on the helper until all exchanges have ended or the next call takes them back.
   void carry_on() {

@@ -344,17 +344,17 @@ class sharded_parameters {
     for (group& g : groups_) g.finish_gather();
   }
 
-  /// If a group is in use, the helper progresses the exchanges until the next call.
+  /// If a group is in use, the helper progresses the exchanges until the next call, unless another thread's optimizer
+  /// has taken it since `begin`.
   void lend() {
     const auto is_used = [](const group& g) { return g.users > 0; };
     if (!options_.helper || is_lent_ || std::none_of(groups_.begin(), groups_.end(), is_used)) return;
-    options_.helper->lend(
+    is_lent_ = options_.helper->try_lend(
         [](void* self) {
           auto& all = *static_cast<sharded_parameters*>(self);
           for (group& g : all.groups_) g.finish_gather(), g.finish_scatter();
         },
         this);
-    is_lent_ = true;
   }
   void take_back() {
     if (std::exchange(is_lent_, false)) options_.helper->take_back(std::chrono::seconds{60});
