@@ -29,9 +29,10 @@ namespace kolo::inline KOLO_ABI {
 ///
 /// The helper sleeps while no bucket is ready, and waits as every collective does (spins, yields, sleeps) while one is
 /// being exchanged. `synchronize` or `step` rethrows its exceptions. It serves one optimizer at a time: it refuses
-/// another's exchange until the first has ended. It must run until the optimizer is destroyed. Over MPI it needs the
-/// thread level MPI_THREAD_SERIALIZED, which `mpi::environment` must request (its default is FUNNELED); below it the
-/// helper's first call throws `invalid_argument`.
+/// another's exchange until the first has ended. A refusal changes nothing and concerns this rank alone: the others are
+/// not notified, and wait until it repeats the call. It must run until the optimizer is destroyed. Over MPI it needs
+/// the thread level MPI_THREAD_SERIALIZED, which `mpi::environment` must request (its default is FUNNELED); below it
+/// the helper's first call throws `invalid_argument`.
 class background {
  public:
   background() = default;

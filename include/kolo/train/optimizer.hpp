@@ -82,7 +82,8 @@ struct packed_bucket {
 /// `mismatch`, for parameters that share elements, a gradient whose length differs from its value's, and invalid
 /// options; `invalid_argument`, on the other ranks `peer_failed`, for `ready` twice, `step` before every gradient is
 /// ready, gradients zeroed between `ready` or `synchronize` and the step, a parameter whose shape, address or kind
-/// (`.local`, `.rows`) has changed; those of `kolo::allreduce`. step() rethrows exceptions of the wrapped optimizer and
+/// (`.local`, `.rows`) has changed; `invalid_argument`, on this rank alone, if the helper has another optimizer's
+/// exchange (train/background.hpp); those of `kolo::allreduce`. step() rethrows exceptions of the wrapped optimizer and
 /// ends the step; parameters updated before stay updated.
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>

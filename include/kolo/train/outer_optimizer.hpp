@@ -58,8 +58,9 @@ struct outer_options {
 ///         per step. Memory: 2n and the rule's states.
 /// Errors  mismatch: at construction, ranks differ in options, parameters or initial values; when a state is read, it
 ///         is of other parameters; at the next exchange, ranks have read states of different steps, or the rule has
-///         thrown on some ranks only. invalid_argument: invalid options, parameters that share elements. Those of
-///         `kolo::allreduce`, from the call that detects them.
+///         thrown on some ranks only. invalid_argument: invalid options, parameters that share elements; on this
+///         rank alone, if the helper has another optimizer's exchange. Those of `kolo::allreduce`, from the call that
+///         detects them.
 /// Source  Douillard et al., "DiLoCo: distributed low-communication training of language models", arXiv 2311.08105;
 ///         fragments, delay and blend: "Streaming DiLoCo with overlapping communication", arXiv 2501.18512.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>

@@ -56,8 +56,8 @@ struct sharded_parameters_options {
 /// Errors  mismatch: at construction, ranks differ in groups, in sizes of their tensors, or in `ahead`; later, one rank
 ///         makes or skips a step alone.
 ///         invalid_argument: a group that does not exist or has no elements; a tensor that is listed twice; two
-///         backward passes of one group in a step; a call that ends a step, or initialise, while a group is in use.
-///         Those of the collectives.
+///         backward passes of one group in a step; a call that ends a step, or initialise, while a group is in use;
+///         on this rank alone, if the helper has another optimizer's exchange. Those of the collectives.
 template <class Comm, class Rule, class T = float>
 class sharded_parameters {
   using wire_type = typename Comm::transport_type;
