@@ -15,6 +15,7 @@
 #include <latch>
 #include <optional>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -99,6 +100,20 @@ TEST_CASE("the chosen cap makes buckets longer where a message takes longer") {
   CHECK(cap(0) == std::size_t{1} << 20);
   CHECK(cap(1e-3) > cap(1e-4));
   CHECK(cap(1e-4) > cap(1e-6));
+}
+
+TEST_CASE("a digest of bytes is the same in every build, and each byte counts") {
+  const auto of = [](const std::string& bytes) {
+    kolo::detail::train::digest d{bytes.size()};
+    return d.add_bytes(bytes), d.value;
+  };
+  CHECK(of("model.7.checkpoint") == 0xa104f9bb2bfb8437u);
+  std::set<std::uint64_t> all;
+  for (std::size_t n = 0; n <= 17; ++n) {
+    all.insert(of(std::string(n, '\0')));
+    for (std::size_t i = 0; i < n; ++i) all.insert(of(std::string(i, '\0') + 'x' + std::string(n - 1 - i, '\0')));
+  }
+  CHECK(all.size() == 18 + 17 * 18 / 2);
 }
 
 TEST_CASE("ranks that plan different buckets all get an error") {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -123,6 +124,17 @@ struct digest {
 
   void add(const auto&... x) {
     ((value = (value ^ std::uint64_t(x)) * 0x9e3779b97f4a7c15u, value ^= value >> 29), ...);
+  }
+  /// Adds elements as bytes, eight at a time, the last ones with zeros. (`std::hash` may differ between ranks that are
+  /// built with different standard libraries.)
+  void add_bytes(const auto& elements) {
+    for (auto left = std::as_bytes(std::span{elements}); !left.empty();) {
+      std::uint64_t next = 0;
+      const auto some = left.first(std::min(left.size(), sizeof next));
+      std::memcpy(&next, some.data(), some.size());
+      add(next);
+      left = left.subspan(some.size());
+    }
   }
 };
 

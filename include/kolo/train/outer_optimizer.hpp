@@ -186,7 +186,7 @@ class outer_optimizer {
   void compare() {
     detail::train::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
     mine.add(options_.every, options_.fragments, options_.delay);
-    for (auto& p : parts_) std::visit([&](auto& one) { mine.add(one.outer.size(), one.digest()); }, p);
+    for (auto& p : parts_) std::visit([&](auto& one) { mine.add(one.outer.size()), mine.add_bytes(one.outer); }, p);
     if (!detail::train::are_alike(comm_, mine.value))
       throw error{errc::mismatch,
                   "ranks differ in the values that they begin with (kolo::broadcast_parameters comes before), in "

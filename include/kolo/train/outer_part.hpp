@@ -8,9 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::train {
@@ -33,10 +31,6 @@ struct outer_part {
       for (const T& x : run)
         difference[i] = static_cast<T>((static_cast<N>(outer[i]) - static_cast<N>(x)) * static_cast<N>(factor)), ++i;
     });
-  }
-  /// A hash of the outer values' bits.
-  std::uint64_t digest() const {
-    return std::hash<std::string_view>{}({reinterpret_cast<const char*>(outer.data()), outer.size() * sizeof(T)});
   }
   /// Updates the outer values with the mean difference as the gradient.
   template <class Rule>

@@ -233,7 +233,10 @@ step_counts read_parts(const std::string& path, const shard_head& index, auto& o
 void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = std::uint64_t(comm.rank()), ranks = std::uint64_t(comm.size());
-  if (!detail::train::are_alike(comm, std::hash<std::string>{}(detail::train::name_of(path))))
+  const std::string name = detail::train::name_of(path);
+  detail::train::digest mine{name.size()};
+  mine.add_bytes(name);
+  if (!detail::train::are_alike(comm, mine.value))
     throw error{errc::mismatch, "ranks save checkpoints of different names; here: " + path};
   std::uint64_t before = 0;
   detail::train::together(comm, "read the checkpoint before this one", [&] {
