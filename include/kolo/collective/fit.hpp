@@ -17,6 +17,7 @@
 #include <kolo/schedule/family.hpp>
 #include <kolo/schedule/two_level.hpp>
 #include <kolo/select/choose.hpp>
+#include <kolo/transport/small_exchange.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -161,10 +162,12 @@ void for_each_number(const tuning& table, auto see) {
 class fingerprint {
  public:
   void add(std::uint64_t x) { digest_ = (digest_ ^ x) * 1099511628211u; }
-  bool is_of_all(auto& comm) const {
-    std::uint64_t least[] = {digest_, ~digest_};
-    kolo::allreduce(comm, least, kolo::min, one_shot{});
-    return least[0] == ~least[1];
+  /// Ranks that do not call `operation` get its name.
+  bool is_of_all(auto& comm, const char* operation) const {
+    auto& e = *comm.engine();
+    const auto here = e.begin_alone(operation);
+    const auto all = transport::small_allgather(execute::host_transport_of(e.transport), digest_, operation);
+    return std::count(all.begin(), all.end(), digest_) == comm.size();
   }
 
  private:
@@ -188,7 +191,7 @@ void use_tuning(Communicator auto& comm, const tuning& table) {
       comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or not a number");
     all.add(std::bit_cast<std::uint64_t>(x));
   });
-  if (!all.is_of_all(comm)) comm.engine()->refuse("use_tuning", "the ranks name different tables");
+  if (!all.is_of_all(comm, "use_tuning")) comm.engine()->refuse("use_tuning", "the ranks name different tables");
   comm.engine()->named = std::make_unique<const tuning>(table);
   comm.engine()->fitted.reset();
   comm.engine()->resolved.fitted_nodes.reset();
@@ -210,6 +213,7 @@ tuning fit(C& comm) {
   const int p = comm.size();
   tuning table = detail::select::fixed_table(*comm.engine());
   if (p == 1) return table;
+  detail::collective::fingerprint{}.is_of_all(comm, "fit");  // a rank that does not call it would meet an allreduce
   const auto scale_by = [&](pattern runs_as, const auto& s, auto&& seconds) {
     const double at_small = seconds(small_bytes), at_large = seconds(large_bytes);
     detail::collective::scale(
@@ -267,7 +271,7 @@ tuning fit(C& comm, const topology& nodes) {
   detail::collective::fingerprint all;
   all.add(std::uint64_t(nodes.ranks_per_node));
   for (const auto n : nodes.sizes) all.add(n);
-  if (!all.is_of_all(comm)) comm.engine()->refuse("fit", "the ranks name different nodes");
+  if (!all.is_of_all(comm, "fit")) comm.engine()->refuse("fit", "the ranks name different nodes");
   const tuning table = fit(comm);
   if (nodes.nodes(p) == 1 || nodes.nodes(p) == p) return table;
   using T = typename C::transport_type;

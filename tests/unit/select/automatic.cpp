@@ -425,6 +425,25 @@ TEST_CASE("a fit is the same on all ranks, and changes no bit that must not chan
   }
 }
 
+TEST_CASE("if a rank does not call fit or use_tuning, the error names it") {
+  for (const bool is_fit : {true, false}) {
+    std::string said[2];
+    threads::run(2, [&](auto& comm) {
+      said[comm.rank()] = error_text([&] {
+        if (comm.rank() == 0 && is_fit) fit(comm);
+        if (comm.rank() == 0 && !is_fit) use_tuning(comm, favouring(pattern::rounds));
+        std::vector<float> x(16);
+        allreduce(comm, x, sum);
+      });
+    });
+    const char* const by_the_one = is_fit ? "this rank calls fit, rank 1" : "this rank calls use_tuning, rank 1";
+    for (const auto& words : said) {
+      INFO(words);
+      CHECK((words.find(by_the_one) != std::string::npos || words.find("rank 0 calls split, ") != std::string::npos));
+    }
+  }
+}
+
 TEST_CASE("fitted on nodes, two_level is a candidate where the fitted table decides, and runs if it is the fastest") {
   const topology in_twos{.ranks_per_node = 2};
   std::atomic<int> wrong = 0;
