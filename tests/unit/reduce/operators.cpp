@@ -288,6 +288,7 @@ TEST_CASE("an operator accepts elements if it combines two of them, or two of th
   STATIC_REQUIRE(kolo::operator_accepts<kolo::average_t, vec3>);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::bit_xor_t, std::bitset<64>>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::sum_t, money>);
+  STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, std::complex<int>>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::min_t, vec3>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::bit_and_t, float>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::bit_or_t, bfloat16>);
