@@ -351,13 +351,15 @@ class small_call_run {
   std::optional<wait_for_peer> waiting_{};
 };
 
-/// The operation of a small call that is not in the queue.
-[[gnu::always_inline]] inline void describe(operation& o, const collective_args& args, const small_call_plan& plan,
+/// Sets the fields by which an operation is reported.
+[[gnu::always_inline]] inline void describe(operation& o, const collective_args& args,
+                                            const transport::operation_summary& summary,
                                             std::chrono::nanoseconds timeout) {
-  o.now = wait_context{.operation = args.operation(), .round = 0, .timeout = timeout};
-  o.summary = plan.summary;
+  o.now.operation = args.operation();
+  o.now.peer = o.peer = args.peer;
+  o.now.timeout = timeout;
+  o.summary = summary;
   o.fingerprint = args.fingerprint;
-  o.peer = args.peer;
   o.tag = args.tag;
 }
 

@@ -62,7 +62,8 @@ template <MessageTransport T>
 void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
                     const typename T::options& options, std::chrono::nanoseconds timeout) {
   operation o;
-  describe(o, args, plan, timeout);
+  describe(o, args, plan.summary, timeout);
+  o.now.round = 0;
   e.number(o);
   e.flight->begin(o.now.sequence, o.summary, o.tag);
   e.guard(o, [&] {

@@ -144,7 +144,8 @@ template <class T>
 void pairs<T>::run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) {
   auto& e = engine_;
   operation o;
-  describe(o, args, plan, timeout_of(e, args, of_call));
+  describe(o, args, plan.summary, timeout_of(e, args, of_call));
+  o.now.round = 0;
   e.number(o);
   e.pair_at_work = &o;
   e.guard(o, [&] {
@@ -180,18 +181,6 @@ std::vector<int> allgather_nodes(engine<T>& e, int mine) {
   } else {
     return transport::small_allgather(host_transport_of(e.transport), mine, "topology_of");
   }
-}
-
-/// Sets the fields by which an operation is reported.
-template <Transport T>
-void describe(collective_operation<T>& run, engine<T>& e, const collective_args& args,
-              const typename options_of<T>::type& options) {
-  run.now.operation = args.operation();
-  run.now.timeout = timeout_of(e, args, options);
-  run.summary = summary_of(args);
-  run.fingerprint = args.fingerprint;
-  run.tag = args.tag;
-  run.now.peer = args.peer;
 }
 
 template <Transport T>
@@ -231,7 +220,7 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
       return run_small_call(e, args, *plan, options, timeout_of(e, args, options));
     }
   collective_operation<T> run{e, args, options};
-  describe(run, e, args, options);
+  describe(run, args, summary_of(args), timeout_of(e, args, options));
   e.enqueue(run);
   e.wait_or_abandon(run);
 }
