@@ -63,9 +63,11 @@ inline constexpr part part_is = ViewLike<X>                     ? part::view
                                 : RootLike<std::remove_cv_t<X>> ? part::root
                                                                 : part::other;
 
-/// The index of the first p from `from` on; the size of `all` if there is none.
+/// The index of the first p from `from` on; the size of `all` if there is none. With _GLIBCXX_DEBUG g++ 12 evaluates no
+/// std::find of these at compile time.
 constexpr std::size_t first_of(std::initializer_list<part> all, part p, std::size_t from = 0) {
-  return std::size_t(std::find(all.begin() + from, all.end(), p) - all.begin());
+  while (from < all.size() && all.begin()[from] != p) ++from;
+  return from;
 }
 template <class... X>
 struct parts_of {
