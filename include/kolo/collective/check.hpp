@@ -77,8 +77,8 @@ struct parts_of {
   static constexpr bool has_sound_counts = [](int n) {
     return (true && ... && (part_is<X> != part::view || ++n <= 2 || CountsLike<X>));
   }(0);
-  template <std::size_t I, class None = execute::none>
-  using at = std::tuple_element_t<I, std::tuple<X..., None>>;
+  template <std::size_t Index, class Otherwise = execute::none>
+  using at = std::tuple_element_t<Index, std::tuple<X..., Otherwise>>;
 
   static constexpr std::size_t view = first_of({part_is<X>...}, part::view);
   using in = at<view>;

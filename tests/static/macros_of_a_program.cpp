@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Calls and optimizers compile in the debug mode of libstdc++, too, whose checks run at compile time as well.
+// Calls and optimizers compile after macros that a program may have: the debug mode of libstdc++, whose checks run at
+// compile time as well; the I of <complex.h> in the dialects of GNU; the None of X11.
 #define _GLIBCXX_DEBUG 1
+#define I (__extension__ 1.0iF)
+#define None 0L
 #include <kolo/point_to_point.hpp>
 #include <kolo/train.hpp>
 
