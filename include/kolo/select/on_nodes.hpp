@@ -30,46 +30,10 @@ template <class Used = void>
 [[gnu::cold, gnu::noinline]] std::array<workload, 2> workloads_on(std::span<const int> nodes,
                                                                   const execute::schedule_ref& s, kind k,
                                                                   std::size_t bytes) {
-  const int size = int(nodes.size()), ranks_tried = std::min(size, 16);
+  const int size = int(nodes.size());
   const auto is_far = [&](int a, int b) { return nodes[std::size_t(a)] != nodes[std::size_t(b)] ? 1u : 0u; };
   std::array<workload, 2> most{};
-  for (int i = 0; i < ranks_tried; ++i) {
-    const int r = ranks_tried == 1 ? 0 : int(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
-    std::array<workload, 2> one{};
-    std::array<cost, 2> moved{};
-    std::array<std::size_t, 2> heard{};
-    for (int round = 0; round < s.rounds; ++round) {
-      const auto before = moved;
-      for (const transfer& t : s.at(s.self, r, size, round)) {
-        for (int m = 0; m < t.to.count; ++m)
-          if (const int peer = t.to.at(m, size); peer != r) {
-            ++moved[is_far(r, peer)].messages;
-            moved[is_far(r, peer)].sent += bytes_in(t.send, m, s.blocks, schedule::block_sets(k), bytes);
-          }
-        for (int m = 0; m < t.from.count; ++m) {
-          const int peer = t.from.at(m, size);
-          const auto arrived = bytes_in(t.receive, m, s.blocks, schedule::block_sets(k), bytes);
-          cost& here = moved[is_far(r, peer)];
-          if (t.then != arrival::replace) here.combined += arrived;
-          if (peer != r) here.received += arrived, ++heard[is_far(r, peer)];
-        }
-      }
-      for (const std::size_t w : {0u, 1u}) {
-        const bool sends = moved[w].sent > before[w].sent, receives = moved[w].received > before[w].received;
-        one[w].rounds += sends || receives;
-        one[w].duplex_rounds += sends && receives;
-      }
-    }
-    for (const std::size_t w : {0u, 1u}) {
-      const auto larger = [](double& so_far, double x) { so_far = std::max(so_far, x); };
-      larger(most[w].rounds, one[w].rounds);
-      larger(most[w].duplex_rounds, one[w].duplex_rounds);
-      larger(most[w].messages, double(std::max(moved[w].messages, heard[w])));
-      larger(most[w].bytes, double(std::max(moved[w].sent, moved[w].received)));
-      larger(most[w].combined, double(moved[w].combined));
-      most[w].shared += double(moved[w].sent) / ranks_tried;
-    }
-  }
+  count_work<2>(most.data(), s, k, size, bytes, std::min(size, most_ranks_tried), is_far);
   constexpr int far_hop = 1 << 16;
   const bool is_small = size <= 256;
   const int chain = is_small ? longest_chain(s, size, [&](int a, int b) { return is_far(a, b) ? far_hop : 1; }) : 0;

@@ -8,9 +8,12 @@
 #include <kolo/schedule/cost_model.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::select {
+
+inline constexpr int most_ranks_tried = 16;
 
 /// The longest chain of messages that depend on one another, each weighted by `length(from, to)`. A rank waits for all
 /// messages of a round before it begins the next.
@@ -32,35 +35,65 @@ namespace kolo::inline KOLO_ABI::detail::select {
   return longest;
 }
 
-/// Counts for rank 0 if all ranks have the same load, else for all ranks, or 16 of many: the maximum, of `shared` the
-/// mean. `on_board`: data is sent once, to all (`execute::uses_board`).
-[[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
-                                                         std::size_t bytes, bool is_relative, bool on_board = false) {
-  constexpr int most = 16, many = 256;
-  const int ranks_tried = is_relative ? 1 : std::min(size, most);
-  workload l{.rounds = double(s.rounds), .hops = double(s.rounds)};
-  if (!is_relative && size <= many) l.hops = longest_chain(s, size, [](int, int) { return 1; });
+/// Sets `most` to the work of a schedule on each of `Links` kinds of links, without hops: the maximum over
+/// `ranks_tried` of the ranks, of `shared` the mean. `link(a, b)`: the kind of the link between two ranks.
+template <std::size_t Links>
+[[gnu::cold, gnu::noinline]] void count_work(workload* most, const execute::schedule_ref& s, kind k, int size,
+                                             std::size_t bytes, int ranks_tried, auto link) {
+  struct on_links {
+    cost moved[Links]{};
+    std::size_t heard[Links]{};
+  };
   for (int i = 0; i < ranks_tried; ++i) {
     const int r = ranks_tried == 1 ? 0 : int(static_cast<long long>(i) * (size - 1) / (ranks_tried - 1));
-    cost one;
-    std::size_t heard = 0, duplex_rounds = 0;
+    workload one[Links]{};
+    on_links all;
+    auto& [moved, heard] = all;
     for (int round = 0; round < s.rounds; ++round) {
-      const cost before = one;
+      const auto before = all;
       for (const transfer& t : s.at(s.self, r, size, round)) {
-        schedule::add_cost(one, t, r, k, s.blocks, bytes);
-        if (t.from.first != r) heard += std::size_t(t.from.count);
+        for (int m = 0; m < t.to.count; ++m)
+          if (const int peer = t.to.at(m, size); peer != r) {
+            ++moved[link(r, peer)].messages;
+            moved[link(r, peer)].sent += bytes_in(t.send, m, s.blocks, schedule::block_sets(k), bytes);
+          }
+        for (int m = 0; m < t.from.count; ++m) {
+          const int peer = t.from.at(m, size);
+          const auto arrived = bytes_in(t.receive, m, s.blocks, schedule::block_sets(k), bytes);
+          cost& here = moved[link(r, peer)];
+          if (t.then != arrival::replace) here.combined += arrived;
+          if (peer != r) here.received += arrived, ++heard[link(r, peer)];
+        }
       }
-      if (one.sent > before.sent && one.received > before.received) ++duplex_rounds;
+      for (std::size_t w = 0; w < Links; ++w) {
+        const bool sends = moved[w].sent > before.moved[w].sent,
+                   receives = moved[w].received > before.moved[w].received;
+        one[w].rounds += sends || receives;
+        one[w].duplex_rounds += sends && receives;
+      }
     }
-    const auto larger = [](double so_far, std::size_t a, std::size_t b = 0) {
-      return std::max(so_far, double(std::max(a, b)));
-    };
-    l.duplex_rounds = larger(l.duplex_rounds, duplex_rounds);
-    l.messages = larger(l.messages, one.messages, heard);
-    l.bytes = larger(l.bytes, one.sent, one.received);
-    l.combined = larger(l.combined, one.combined);
-    l.shared += double(one.sent) / ranks_tried;
+    for (std::size_t w = 0; w < Links; ++w) {
+      const auto larger = [](double& so_far, double x) { so_far = std::max(so_far, x); };
+      larger(most[w].rounds, one[w].rounds);
+      larger(most[w].duplex_rounds, one[w].duplex_rounds);
+      larger(most[w].messages, double(std::max(moved[w].messages, heard[w])));
+      larger(most[w].bytes, double(std::max(moved[w].sent, moved[w].received)));
+      larger(most[w].combined, double(moved[w].combined));
+      most[w].shared += double(moved[w].sent) / ranks_tried;
+    }
   }
+}
+
+/// Counts for rank 0 if all ranks have the same load, else for all ranks, or 16 of many. `on_board`: data is sent once,
+/// to all (`execute::uses_board`).
+[[gnu::cold, gnu::noinline]] inline workload workload_of(const execute::schedule_ref& s, kind k, int size,
+                                                         std::size_t bytes, bool is_relative, bool on_board = false) {
+  constexpr int many = 256;
+  const int ranks_tried = is_relative ? 1 : std::min(size, most_ranks_tried);
+  workload l;
+  count_work<1>(&l, s, k, size, bytes, ranks_tried, [](int, int) { return 0u; });
+  l.rounds = l.hops = double(s.rounds);
+  if (!is_relative && size <= many) l.hops = longest_chain(s, size, [](int, int) { return 1; });
   if (on_board) {
     l.bytes /= l.messages;
     l.messages = 1;
