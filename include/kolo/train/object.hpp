@@ -30,20 +30,21 @@ concept GrowingContainer = requires(X& x, std::size_t n) {
   typename X::value_type;
 };
 
+template <class Archive, class X>
+void visit(Archive& archive, X& x);
+
 struct byte_writer {
   std::vector<std::byte> bytes{};
 
   template <class... X>
   void operator()(X&... x) {
-    (one(x), ...);
+    (visit(*this, x), ...);
   }
 
   void raw(const void* from, std::size_t n) {
     const auto* first = static_cast<const std::byte*>(from);
     bytes.insert(bytes.end(), first, first + n);
   }
-  template <class X>
-  void one(X& x);
   static constexpr bool reads = false;
 };
 
@@ -52,7 +53,7 @@ struct byte_reader {
 
   template <class... X>
   void operator()(X&... x) {
-    (one(x), ...);
+    (visit(*this, x), ...);
   }
 
   void raw(void* to, std::size_t n) {
@@ -66,8 +67,6 @@ struct byte_reader {
       throw error{errc::mismatch,
                   "an object's bytes end too early: ranks serialise different things, or they are of something else"};
   }
-  template <class X>
-  void one(X& x);
   static constexpr bool reads = true;
 };
 
@@ -108,14 +107,6 @@ void visit(Archive& archive, X& x) {
                   "a map of such, or have template <class A> void serialise(A& archive) { archive(its, members); }");
     archive.raw(const_cast<std::remove_const_t<X>*>(&x), sizeof(X));
   }
-}
-template <class X>
-void byte_writer::one(X& x) {
-  visit(*this, x);
-}
-template <class X>
-void byte_reader::one(X& x) {
-  visit(*this, x);
 }
 
 }  // namespace detail::train
