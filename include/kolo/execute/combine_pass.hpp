@@ -11,7 +11,7 @@ namespace kolo::inline KOLO_ABI::detail::execute {
 struct mover {
   bool past_cache;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
-    (past_cache ? host_executor::copy_past_cache : host_executor::copy)(to, from, bytes);
+    (past_cache ? core::copy_past_cache : host_executor::copy)(to, from, bytes);
   }
 };
 
@@ -52,7 +52,7 @@ struct combine_pass {
         }
       });
     });
-    if (has_bypassed) host_executor::end_past_cache();  // before the peers are notified
+    if (has_bypassed) core::end_past_cache();  // before the peers are notified
   }
 
  private:
@@ -66,7 +66,7 @@ struct combine_pass {
     auto* const to = move.past_cache ? tile : result;
     host_executor::combine(compute, to, sources, count, elements, size);
     check();
-    if (move.past_cache) host_executor::copy_past_cache(result, tile, bytes);
+    if (move.past_cache) core::copy_past_cache(result, tile, bytes);
     has_bypassed |= move.past_cache;
     for (int i = 0; i + 1 < count; ++i) {
       auto& [reply, one_way] = replies[i];

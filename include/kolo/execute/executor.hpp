@@ -45,21 +45,11 @@ struct host_executor : host_memory {
   /// The two do not overlap.
   static void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-  /// The same for bytes that are not read again soon: they displace nothing in the caches, and are not read before they
-  /// are written. `end_past_cache` orders them for other ranks.
-  static void copy_past_cache(std::byte* to, const std::byte* from, std::size_t bytes) {
-    core::copy_past_cache(to, from, bytes);
-  }
-  static void end_past_cache() { core::end_past_cache(); }
-  static void copy_from_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
-    core::copy_from_ring(to, from, bytes);
-  }
-
   /// Copies into a slot without a reply (see one_way_copy). Complete on return, and ordered before later stores.
   static void copy_one_way(std::byte* slot, const std::byte* from, std::size_t bytes, bool past_cache) {
     if (!past_cache) return copy(slot, from, bytes);
-    copy_past_cache(slot, from, bytes);
-    end_past_cache();
+    core::copy_past_cache(slot, from, bytes);
+    core::end_past_cache();
   }
 
   static void combine(const kernel& k, std::byte* dst, const source* sources, int n, std::size_t count,

@@ -127,7 +127,7 @@ class piece_protocols : protected mismatch_checker<T> {
     for_each_run(p, n, [&](const std::byte* from, std::size_t done, std::size_t run) {
       mover{past_cache}.copy(to + done * element_bytes(), from, run * element_bytes());
     });
-    if (past_cache) host_executor::end_past_cache();
+    if (past_cache) core::end_past_cache();
   }
 
   // From a peer: `poll` checks for the next piece, `take` claims it; `confirm` after it has been read, then `release`.

@@ -254,7 +254,7 @@ class small_call_run {
         const auto& l = plan_.in[i];
         const received_slot a = await<Protocol>(l);
         const bool in_ring = Protocol == protocol::mixed && a.in_ring;
-        (in_ring ? host_executor::copy_from_ring : host_executor::copy)(args_.out.base + l.offset, a.data, l.bytes);
+        (in_ring ? core::copy_from_ring : host_executor::copy)(args_.out.base + l.offset, a.data, l.bytes);
       }
     }
     if constexpr (Protocol == protocol::board) {

@@ -232,9 +232,7 @@ class stream_run final : public driver, piece_protocols<T>, layout {
   }
 
   void unpack(const std::byte* from, const element_position& p, std::size_t n, bool in_ring = false) {
-    const auto copy = past_cache_ ? host_executor::copy_past_cache
-                      : in_ring   ? host_executor::copy_from_ring
-                                  : host_executor::copy;
+    const auto copy = past_cache_ ? core::copy_past_cache : in_ring ? core::copy_from_ring : host_executor::copy;
     for_each_run(p, n, [&](std::byte* to, std::size_t done, std::size_t run) {
       copy(to, from + done * element_bytes(), run * element_bytes());
     });
@@ -295,7 +293,7 @@ class stream_run final : public driver, piece_protocols<T>, layout {
 
   void finish() {
     copy_own_part(pieces());
-    if (past_cache_) host_executor::end_past_cache();
+    if (past_cache_) core::end_past_cache();
     end_lending();
   }
 
