@@ -31,19 +31,11 @@ template <class Op>
   requires requires { Op::commutative; }
 inline constexpr bool is_commutative<Op> = bool(Op::commutative);
 
-namespace detail::reduce {
-
-template <class Op>
-inline constexpr bool declares_exact = false;
-template <class Op>
-  requires requires { Op::exact; }
-inline constexpr bool declares_exact<Op> = bool(Op::exact);
-
-}  // namespace detail::reduce
-
 /// Whether any grouping of these elements gives the same bits: the operator's `exact_on<T>`, or else its `exact`.
 template <class Op, class T>
-inline constexpr bool is_exact = detail::reduce::declares_exact<Op>;
+inline constexpr bool is_exact = requires {
+  requires bool(Op::exact);
+};
 template <class Op, class T>
   requires requires { Op::template exact_on<T>; }
 inline constexpr bool is_exact<Op, T> = bool(Op::template exact_on<T>);
