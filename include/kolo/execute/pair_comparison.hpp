@@ -2,8 +2,8 @@
 // In checked mode, two ranks compare their calls: the signature travels before the data, in the same direction.
 #pragma once
 
+#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/collective_operation.hpp>
-#include <kolo/execute/signature_of.hpp>
 #include <kolo/schedule/with_peer.hpp>
 
 #include <chrono>

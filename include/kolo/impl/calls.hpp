@@ -2,10 +2,10 @@
 // How a collective call runs (execute/calls.hpp), down to the operation that moves its data.
 #pragma once
 
+#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/collective_operation.hpp>
 #include <kolo/execute/pair_comparison.hpp>
-#include <kolo/execute/signature_of.hpp>
 #include <kolo/execute/small_call_messages.hpp>
 #include <kolo/impl/communicator.hpp>
 #include <kolo/select/choose.hpp>
