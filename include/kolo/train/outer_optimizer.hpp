@@ -3,9 +3,9 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
-#include <kolo/train/calls_of.hpp>
 #include <kolo/train/gradient_exchange.hpp>
 #include <kolo/train/outer_part.hpp>
+#include <kolo/train/overlap.hpp>
 
 #include <algorithm>
 #include <bit>

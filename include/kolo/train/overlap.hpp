@@ -2,10 +2,10 @@
 // Starts the exchange of each bucket when its gradients are ready, in one order on all ranks; reports the overlap.
 #pragma once
 
+#include <kolo/execute/engine.hpp>
 #include <kolo/execute/request.hpp>
 #include <kolo/train/background.hpp>
 #include <kolo/train/buckets.hpp>
-#include <kolo/train/calls_of.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -24,6 +24,24 @@ struct overlap_report {
 };
 
 namespace detail::train {
+
+/// Calls that start during its lifetime belong to the optimizer with this number. Calls of two optimizers may look
+/// alike, so number and step are hashed into the call history: ranks that step optimizers in different orders, or that
+/// are at different steps, do not match.
+template <Transport T>
+class calls_of {
+ public:
+  calls_of(execute::engine<T>& e, std::uint32_t number, long step = 0) : engine_{e} {
+    e.owner = number;
+    e.history = (e.history ^ (number + std::uint32_t(step) * 0x85ebca6bu)) * 0x9e3779b1u;
+  }
+  calls_of(const calls_of&) = delete;
+  calls_of& operator=(const calls_of&) = delete;
+  ~calls_of() { engine_.owner = 0; }
+
+ private:
+  execute::engine<T>& engine_;
+};
 
 /// One operation for each bucket, started in the plan's order, each when all of its parameters are ready. `Owner`
 /// defines it: `prepare(b)` runs just before bucket b is started, `start(b)` returns its request (which is restarted

@@ -6,8 +6,8 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/train/background.hpp>
-#include <kolo/train/calls_of.hpp>
 #include <kolo/train/order_of_uses.hpp>
+#include <kolo/train/overlap.hpp>
 #include <kolo/train/sharded.hpp>
 #include <kolo/train/sharded_group.hpp>
 #include <kolo/train/update.hpp>
