@@ -174,14 +174,7 @@ row_list* rows_of(P& p) {
   else return nullptr;
 }
 
-/// Calls f(run) for each contiguous run of a view.
-void for_runs(const View auto& view, auto f) {
-  for (std::size_t i = 0; i < view.size();) {
-    const auto run = view::run_of(view, i);
-    f(run);
-    i += run.size();
-  }
-}
+using view::for_runs;
 
 }  // namespace detail::train
 }  // namespace kolo::inline KOLO_ABI

@@ -141,12 +141,7 @@ class bucket {
     if constexpr (detail::view::ListOfViews<X>) {
       for (std::size_t k = 0; k < std::size_t(part.size()); ++k) add_part(runs, part.data()[k]);
     } else {
-      const auto view = kolo::as_view(part);
-      for (std::size_t i = 0; i < view.size();) {
-        const std::span<T> run = detail::view::run_of(view, i);
-        add_run(runs, run);
-        i += run.size();
-      }
+      detail::view::for_runs(kolo::as_view(part), [&](std::span<T> run) { add_run(runs, run); });
     }
   }
 

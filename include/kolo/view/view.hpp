@@ -166,6 +166,14 @@ auto run_of(const V& view, std::size_t i) {
   if constexpr (ContiguousView<V>) return view.subspan(i);
   else return view.run(i);
 }
+/// Calls f(run) for each contiguous run of a view.
+void for_runs(const View auto& view, auto f) {
+  for (std::size_t i = 0; i < view.size();) {
+    const auto run = run_of(view, i);
+    f(run);
+    i += run.size();
+  }
+}
 }  // namespace detail::view
 
 /// The type of the elements of X, without const.
