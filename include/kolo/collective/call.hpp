@@ -169,8 +169,6 @@ void require_leaves(auto& comm, kind k, int leaves) {
           "and at most one for each leaf");
 }
 
-template <class V>
-inline constexpr bool lies_on_host = space_of<V> == memory_space::host;
 /// An integer type other than bool and characters.
 template <class T>
 inline constexpr bool is_count =
@@ -178,7 +176,7 @@ inline constexpr bool is_count =
     !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 template <class X>
 concept CountsLike = ViewLike<const X> && ContiguousView<view_of<const X>> && is_count<view_element_t<const X>> &&
-    lies_on_host<view_of<const X>>;
+    (space_of<view_of<const X>> == memory_space::host);
 
 /// A collective that combines nothing allows any order.
 template <class Op>

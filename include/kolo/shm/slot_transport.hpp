@@ -28,12 +28,6 @@
 
 namespace kolo::inline KOLO_ABI::detail::shm {
 
-/// Memory whose operations need no flight recording.
-template <class Memory>
-concept Unrecorded = requires {
-  Memory::is_unrecorded;
-};
-
 /// Over a Mapping (`private_mapping` among threads, `shared_mapping` among processes); models SharedMemoryTransport.
 ///
 /// A piece: the sender writes payload, length and tag, and then publishes the piece's number. The receiver polls for
@@ -314,7 +308,7 @@ class slot_transport : public board_member {
   parts symmetric(std::size_t bytes) { return make_parts(*this, memory_, bytes); }
 
  private:
-  static constexpr bool is_recorded = !Unrecorded<Memory>;
+  static constexpr bool is_recorded = !requires { Memory::is_unrecorded; };
   struct receipt {
     std::uint64_t number = 0;  ///< of pieces that were released
     lines_in_turn lines{};
