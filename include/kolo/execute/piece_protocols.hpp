@@ -32,8 +32,7 @@ class piece_protocols : protected mismatch_checker<T> {
         exchanges_{args.runs_as == pattern::exchange},
         is_round_trip_{args.runs_as == pattern::there_and_back} {}
 
-  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_,
-      mismatch_checker<T>::engine_;
+  using mismatch_checker<T>::transport, mismatch_checker<T>::now, mismatch_checker<T>::tag, mismatch_checker<T>::args_;
 
   /// Contiguous elements of a view, and a remote reference to them if peers can address them.
   struct lent_run {

@@ -24,7 +24,7 @@ class stream_run final : public driver, piece_protocols<T>, layout {
     describe(args, transport().rank(), transport().size(), piece_bytes());
     const auto ranks = std::size_t(size());
     const auto parts = (ranks + 1) * sizeof(std::size_t) * 2;
-    auto* state = engine_.current_scratch->state.at_least(
+    auto* state = e.current_scratch->state.at_least(
         parts + ranks * (2 * sizeof(peer_stream) + sizeof(source) + sizeof(reply)) + sizeof(source));
     place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(std::exchange(state, state + bytes)); });
     out_ = reinterpret_cast<peer_stream*>(state);
@@ -78,7 +78,7 @@ class stream_run final : public driver, piece_protocols<T>, layout {
       protocols::release, protocols::end_lending;
   using protocols::transfer_, protocols::out_, protocols::in_, protocols::pieces_, protocols::exchanges_,
       protocols::is_round_trip_, protocols::in_place_, protocols::is_on_board_, protocols::posts_ended_;
-  using protocols::transport, protocols::now, protocols::args_, protocols::engine_;
+  using protocols::transport, protocols::now, protocols::args_;
   using typename protocols::peer_stream;
 
   /// Between two ranks, what goes one way is cut into quarters of 16 KiB up to a slot, so that the receiver begins

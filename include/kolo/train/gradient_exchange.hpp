@@ -343,7 +343,7 @@ class gradient_exchange {
     if (options_.inputs == uneven::refused || joins_begun_) return;
     active_ = has_data_ ? 1 : 0;
     if (join_) join_->restart();
-    else join_.emplace(start_allreduce(comm_, counted_, sum));
+    else join_.emplace(start_allreduce(comm_, std::span{&active_, 1}, sum));
     joins_begun_ = true;  // not if it could not start
   }
   /// Returns the factor that turns a mean over all ranks into one over the ranks with data; 1 if that is not asked for.
@@ -353,8 +353,7 @@ class gradient_exchange {
     return double(comm_.size()) / double(active_);
   }
 
-  std::uint64_t active_ = 0;  ///< ranks that have data
-  std::span<std::uint64_t> counted_{&active_, 1};
+  std::uint64_t active_ = 0;      ///< ranks that have data
   std::size_t leaves_given_ = 0;  ///< calls of leaf() in this step
   bool joins_begun_ = false;
   std::optional<request<wire_type>> join_{};
