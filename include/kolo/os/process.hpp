@@ -34,6 +34,13 @@ struct process_status {
   std::uint64_t start_time = 0;
 };
 
+/// After a system call on a path of the process has failed. Without /proc everything is absent, so absence means
+/// nothing.
+[[gnu::cold]] inline process_status absent_or_unknown() noexcept {
+  const bool is_absent = errno == ENOENT || errno == ESRCH;
+  return {.known = is_absent && ::access("/proc/self/stat", R_OK) == 0};
+}
+
 /// Used if no descriptor is left: only examines paths. A directory of threads has two links, and one more for each
 /// thread; a zombie has no program.
 [[gnu::cold, gnu::noinline]] inline process_status status_by_paths(std::int32_t pid) noexcept {
@@ -41,11 +48,7 @@ struct process_status {
   char path[64], first;
   struct stat threads {};
   std::snprintf(path, sizeof path, "/proc/%d/task", pid);
-  if (::stat(path, &threads) != 0) {
-    const bool absent = errno == ENOENT || errno == ESRCH;
-    status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
-    return status;
-  }
+  if (::stat(path, &threads) != 0) return absent_or_unknown();
   std::snprintf(path, sizeof path, "/proc/%d/exe", pid);
   if (::readlink(path, &first, 1) < 0 && errno == ENOENT) status.state = 'Z';
   status.threads = std::int32_t(threads.st_nlink) - 2;
@@ -65,11 +68,7 @@ struct process_status {
     do length = ::read(file.get(), text, sizeof text - 1);
     while (length < 0 && errno == EINTR);
   }
-  if (length < 0) {  // without /proc everything is absent, so absence means nothing
-    const bool absent = errno == ENOENT || errno == ESRCH;
-    status.known = absent && ::access("/proc/self/stat", R_OK) == 0;
-    return status;
-  }
+  if (length < 0) return absent_or_unknown();
   text[length] = '\0';
   const char* rest = std::strrchr(text, ')');
   if (rest == nullptr || rest + 2 >= text + length) return status;

@@ -30,9 +30,7 @@ struct selection_query {
   const node_choice* nodes = nullptr;  ///< set if ranks form nodes: the transport's, or those of the fit that decides
 
   bool is_eligible(const candidate& c) const {
-    return c.is_native ? takes_native && knows_bytes() && bytes <= most_native_bytes : is_supported_by(c);
-  }
-  bool is_supported_by(const candidate& c) const {
+    if (c.is_native) return takes_native && knows_bytes() && bytes <= most_native_bytes;
     return (commutes || c.is_ordered) && (!is_ragged || c.takes_ragged) && c.supports(size);
   }
   bool reduces_in_order() const { return schedule::reduces(collective) && allowed != order::any; }

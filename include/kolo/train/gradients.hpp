@@ -119,9 +119,6 @@ class norm_of {
   std::array<std::uint64_t, words> sum_{};
 };
 
-/// Returns the factor that reduces the norm to at most `limit`; 1 for a NaN, which so stays visible.
-inline double clip_factor(double norm, double limit) { return norm > limit ? limit / norm : 1.0; }
-
 /// The body of clip_by_global_norm: each(f) calls f(gradient) for all gradients of this rank, and over_ranks(numbers,
 /// op) combines numbers over the ranks that have other gradients.
 double clip(auto each, double limit, auto over_ranks) {
@@ -134,7 +131,7 @@ double clip(auto each, double limit, auto over_ranks) {
   norm_of all{largest};
   each([&](const auto& g) { all.add(g); });
   over_ranks(all.sum(), sum);
-  const double norm = all.root(), factor = clip_factor(norm, limit);
+  const double norm = all.root(), factor = norm > limit ? limit / norm : 1;  // of a NaN 1, so it stays visible
   if (factor != 1) each([&](const auto& g) { scale(g, factor); });
   return norm;
 }
