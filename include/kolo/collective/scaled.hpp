@@ -87,13 +87,11 @@ class grouped {
 
   void copy_in() const {
     state& s = *state_;
-    if (!is_in_place()) {
-      for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
-        const auto from = view::run_of(s.in, i);
-        const std::span<float> to = view::run_of(s.out, i);
-        n = std::min(from.size(), to.size());
-        std::copy_n(from.data(), n, to.data());
-      }
+    for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
+      const auto from = view::run_of(s.in, i);
+      const std::span<float> to = view::run_of(s.out, i);
+      n = std::min(from.size(), to.size());
+      if (from.data() != to.data()) std::copy_n(from.data(), n, to.data());
     }
     for_copies([](float& inside, float& copied) { copied = inside; });
     if (const std::size_t rest = s.out.size() % N; rest > 0)
@@ -104,16 +102,6 @@ class grouped {
   }
 
  private:
-  bool is_in_place() const {
-    const state& s = *state_;
-    for (std::size_t i = 0, n = 0; i < s.out.size(); i += n) {
-      const auto from = view::run_of(s.in, i);
-      const std::span<float> to = view::run_of(s.out, i);
-      if (from.data() != to.data()) return false;
-      n = std::min(from.size(), to.size());
-    }
-    return true;
-  }
   void for_copies(auto f) const {
     state& s = *state_;
     for (std::size_t k = 0; k < s.copied.size(); ++k) {
