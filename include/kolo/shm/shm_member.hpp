@@ -88,10 +88,10 @@ class shm_member {
     flush();
     if (p.spins == 0) p.polls = 0;  // polls before the first call here do not count
     const int poll = p.polls++;
+    if (poll == 0 && !knows_cores_) learn_cores();
     if (poll == 0) p.spins = oversubscribed_ ? 1 : spins_.begin();
     spins_.polled(poll);
     if (poll < p.spins) return KOLO_PAUSE();
-    if (poll == p.spins && !knows_cores_) learn_cores();
     const int before_sleep = p.spins + (p.spins == 1 ? 8 : os::spin_budget::yields);
     if (poll < before_sleep) return void(::sched_yield());
     if (poll == before_sleep) {
