@@ -184,7 +184,8 @@ class job {
     if (::getpid() == 1) reap_orphans();
   }
 
-  /// As process 1 of a container, this is the parent of processes that ranks have left.
+  /// As process 1 of a container, this is the parent of processes that ranks have left. (Not if the kernel does not list
+  /// children.)
   void reap_orphans() const {
     std::ifstream children{"/proc/self/task/1/children"};
     for (pid_t pid = 0; children >> pid;)

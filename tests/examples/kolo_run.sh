@@ -82,7 +82,7 @@ timeout 60 cat <&4
 wait $launcher 2> /dev/null || true
 
 # Process 1 of a container reaps the processes that ranks have left, and forwards signals.
-if unshare --pid --fork --mount-proc true 2> /dev/null; then
+if [ -e "/proc/$$/task/$$/children" ] && unshare --pid --fork --kill-child --mount-proc true 2> /dev/null; then
   expect 0 timeout 60 unshare --pid --fork --kill-child --mount-proc "$run" -n 2 bash -c 'left=$( (bash -c "echo \$BASHPID" &) ); while [ -e "/proc/$left" ]; do :; done'
   expect 3 timeout 60 unshare --pid --fork --kill-child --mount-proc "$run" -n 1 bash -c "trap 'exit 3' TERM; kill 1; while :; do :; done"
 fi

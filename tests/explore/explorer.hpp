@@ -25,6 +25,7 @@ struct scenario {
   int ranks = 2;
   /// A rank that polls without success goes on until it sleeps; otherwise it polls again when there is a new value.
   bool sleeps = false;
+  bool fences_all = false;   ///< a rank may fence all ranks
   bool time_passes = false;  ///< clocks advance, and sleepers wake up when no rank can do anything else
   bool tells = true;         ///< prints the steps to a violation
   virtual ~scenario() = default;

@@ -53,10 +53,11 @@ struct question {
   const char* name;
   std::vector<body> bodies;
   outcome asked;
-  bool allowed, racy = false;
+  bool allowed, racy = false, fences_all = false;
 };
 
 inline const std::vector<question>& questions() {
+  constexpr bool fences = true;
   static const std::vector<question> all{
       {"store buffering, relaxed",
        {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
@@ -79,7 +80,23 @@ inline const std::vector<question>& questions() {
        {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
         [](shared& s, outcome& o) { s.y.store(1, relaxed), fence_all(), o[1] = s.x.load(relaxed); }},
        {0, 0},
-       false},
+       false,
+       false,
+       fences},
+      {"one rank fences both before the other stores",
+       {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
+        [](shared& s, outcome& o) { s.y.store(1, relaxed), fence_all(), o[1] = s.x.load(relaxed); }},
+       {1, 0},
+       true,
+       false,
+       fences},
+      {"one rank fences both, the other only stores",
+       {[](shared& s, outcome&) { s.x.store(1, relaxed); },
+        [](shared& s, outcome& o) { fence_all(), o[0] = s.x.load(relaxed); }},
+       {0, 0},
+       true,
+       false,
+       fences},
       {"store buffering, one fence",
        {[](shared& s, outcome& o) { s.x.store(1, relaxed), atomic_thread_fence(sequential), o[0] = s.y.load(relaxed); },
         [](shared& s, outcome& o) { s.y.store(1, relaxed), o[1] = s.x.load(relaxed); }},
@@ -208,6 +225,7 @@ inline const std::vector<question>& questions() {
 /// False, after printing a line, if the memory gives another outcome.
 inline bool ask(const question& q) {
   program p{q.bodies};
+  p.fences_all = q.fences_all;
   const auto found = explore::explore(p);
   const bool right = q.racy ? found.violation.find("data race") != std::string::npos
                             : found.violation.empty() && p.seen.contains(q.asked) == q.allowed;

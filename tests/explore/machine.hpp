@@ -101,9 +101,10 @@ class machine {
       found.push_back({r, i, next});
     }
   }
-  /// May rank r's step be done first without loss? What other ranks may do and read before a store, or before an awakening, they still may after it.
-  bool comes_first(int r) {
-    return of(r).is == status::woken || (of(r).is == status::ready && of(r).next.what == act::store);
+  /// May rank r's step be done first without loss? What other ranks may do and read before a store, or before an awakening, they still may after it:
+  /// unless they fence all ranks, which publishes the store.
+  bool comes_first(int r, bool fences_all) {
+    return of(r).is == status::woken || (!fences_all && of(r).is == status::ready && of(r).next.what == act::store);
   }
   /// A sleeper that no rank has woken wakes up.
   transition wakes_up(int r) { return {r, 0, after(r, mix(3, 0))}; }

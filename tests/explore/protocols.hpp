@@ -244,7 +244,7 @@ struct dying : group {
 
 /// Rank 1 sleeps until rank 0 has published, twice; rank 0 leaves its fence to it from that number on.
 struct waking : scenario {
-  explicit waking(int n) : from{n} {}
+  explicit waking(int n) : from{n} { fences_all = true; }
   struct shared {
     kolo::detail::os::eventcount event;
     kolo::detail::os::eventcount::shared_choice waiters_fence{0};

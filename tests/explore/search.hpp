@@ -148,7 +148,7 @@ class search {
     if (machine_.state() != (trail_.empty() ? machine_.state() : trail_.back().taken.leads_to))
       return violate("a state that the explorer did not predict"), host;
     for (int r = 0; r < what_->ranks && fresh_.empty(); ++r)
-      if (machine_.comes_first(r)) machine_.steps_of(r, fresh_);
+      if (machine_.comes_first(r, what_->fences_all)) machine_.steps_of(r, fresh_);
     const bool one_first = !fresh_.empty();
     for (int r = 0; r < what_->ranks && !one_first; ++r) machine_.steps_of(r, fresh_);
     for (int r = 0; r < what_->ranks && fresh_.empty() && what_->time_passes; ++r)

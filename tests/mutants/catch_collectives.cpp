@@ -146,10 +146,11 @@ void movements(kolo::threads::communicator& comm, std::size_t n) {
 /// A rank that has prepared to wait is woken by the next notification, before its timeout.
 void eventcounts() {
   kolo::detail::os::eventcount eventcount;
+  const kolo::detail::os::eventcount::shared_choice waiters_fence{0};
   std::atomic<bool> armed{false};
   std::jthread sleeper{[&] {
     const auto start = std::chrono::steady_clock::now();
-    const auto epoch = eventcount.prepare_wait();
+    const auto epoch = eventcount.prepare_wait(waiters_fence);
     armed = true;
     eventcount.wait(epoch, std::chrono::seconds{10});
     expect(std::chrono::steady_clock::now() - start < std::chrono::seconds{10});

@@ -22,6 +22,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -162,12 +165,21 @@ void for_each_number(const tuning& table, auto see) {
 class fingerprint {
  public:
   void add(std::uint64_t x) { digest_ = (digest_ ^ x) * 1099511628211u; }
-  /// Ranks that do not call `operation` get its name.
-  bool is_of_all(auto& comm, const char* operation) const {
+  /// Refuses `operation` with that text unless all ranks call it with the same values. Ranks get a mismatch where one
+  /// calls a collective.
+  void compare(auto& comm, const char* operation, const std::string& otherwise) const {
+    struct call {
+      char operation[16];
+      std::uint64_t digest;
+    } mine{{}, digest_};
     auto& e = *comm.engine();
+    std::string_view{operation}.copy(mine.operation, sizeof mine.operation - 1);
     const auto here = e.begin_alone(operation);
-    const auto all = transport::small_allgather(execute::host_transport_of(e.transport), digest_, operation);
-    return std::count(all.begin(), all.end(), digest_) == comm.size();
+    for (const call& its : transport::small_allgather(execute::host_transport_of(e.transport), mine, operation)) {
+      if (std::string_view{its.operation} != operation)
+        e.refuse(operation, "another rank calls " + std::string{its.operation});
+      if (its.digest != digest_) e.refuse(operation, otherwise);
+    }
   }
 
  private:
@@ -191,7 +203,7 @@ void use_tuning(Communicator auto& comm, const tuning& table) {
       comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or not a number");
     all.add(std::bit_cast<std::uint64_t>(x));
   });
-  if (!all.is_of_all(comm, "use_tuning")) comm.engine()->refuse("use_tuning", "the ranks name different tables");
+  all.compare(comm, "use_tuning", "the ranks name different tables");
   comm.engine()->named = std::make_unique<const tuning>(table);
   comm.engine()->fitted.reset();
   comm.engine()->resolved.fitted_nodes.reset();
@@ -213,7 +225,7 @@ tuning fit(C& comm) {
   const int p = comm.size();
   tuning table = detail::select::fixed_table(*comm.engine());
   if (p == 1) return table;
-  detail::collective::fingerprint{}.is_of_all(comm, "fit");  // a rank that does not call it would meet an allreduce
+  detail::collective::fingerprint{}.compare(comm, "fit", "the ranks name different nodes");
   const auto scale_by = [&](pattern runs_as, const auto& s, auto&& seconds) {
     const double at_small = seconds(small_bytes), at_large = seconds(large_bytes);
     detail::collective::scale(
@@ -271,7 +283,7 @@ tuning fit(C& comm, const topology& nodes) {
   detail::collective::fingerprint all;
   all.add(std::uint64_t(nodes.ranks_per_node));
   for (const auto n : nodes.sizes) all.add(n);
-  if (!all.is_of_all(comm, "fit")) comm.engine()->refuse("fit", "the ranks name different nodes");
+  all.compare(comm, "fit", "the ranks name different nodes");
   const tuning table = fit(comm);
   if (nodes.nodes(p) == 1 || nodes.nodes(p) == p) return table;
   using T = typename C::transport_type;

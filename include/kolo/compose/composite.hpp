@@ -143,7 +143,7 @@ class composite_state final : public shared_failure {
 
  private:
   static std::uint64_t end_all(auto& e) {
-    e.begin("composite");
+    const execute::whole_call here{e, "composite"};
     while (e.newest) e.wait(*e.newest);
     return e.sequence;
   }

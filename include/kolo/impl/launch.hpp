@@ -28,7 +28,7 @@ void run_each(int ranks, const threads::options& o, void* f, void (*call)(void* 
   const shm::region_shape shape{ranks, o};
   shm::private_mapping memory;
   const auto region = Comm::transport_type::initialise(memory, shape);
-  os::eventcount::take_remote_fences();  // once there is another thread, it takes 5 to 30 ms the first time
+  os::eventcount::take_remote_fences();  // sooner than the threads, since it is quick now
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   const auto does_not_come = [&](int rank, std::exception_ptr why) {  // no rank waits for it
     thrown[std::size_t(rank)] = std::move(why);

@@ -24,14 +24,16 @@ namespace kolo::inline KOLO_ABI::detail::os {
 /// waiter. Both have a sequentially consistent fence in between, so either the waiter's last poll sees the published
 /// data, or the notifier sees the waiter: no wake-up is lost.
 ///
-/// A fence costs a notifier as much as the rest of a small call. So where the waiters can execute it for it, by
-/// membarrier(2), it may leave that to them: a waiter then fences all processes that `take_remote_fences`, in 2 us.
+/// The fence is a tenth of a small call. So a notifier may leave it to the waiters: one that prepares to wait then
+/// fences all processes that `take_remote_fences`, by membarrier(2), in some microseconds. (If the system refuses it by
+/// then, a wake-up may be lost, and the wait ends at its limit.)
 class eventcount {
  public:
   /// Whether the notifiers of a group leave their fence to the waiters; shared by all of them.
   using shared_choice = std::atomic<std::uint32_t>;
 
-  /// From now on waiters in other processes can fence this one. False: the system cannot do it.
+  /// From now on waiters in other processes can fence this one. False: the system cannot do it. Takes 5 to 30 ms the
+  /// first time if the process has other threads.
   static bool take_remote_fences() { return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED); }
   /// Called by a notifier whose process takes remote fences, before it leaves out its own.
   static void leave_fence_to_waiters(shared_choice& choice) {

@@ -191,9 +191,12 @@ constexpr wired<Wire, Op> wire(Op op) {
 
 namespace detail::reduce {
 
+template <class T>
+concept ComplexOfIntegers = requires(const T& x) {
+  { x.real() } -> std::integral;
+};
 template <class Op, class T>
-inline constexpr bool averages_integers = divides<Op> && (std::numeric_limits<T>::is_integer ||
-                                                          std::numeric_limits<typename divisor<T>::type>::is_integer);
+inline constexpr bool averages_integers = divides<Op> && (std::numeric_limits<T>::is_integer || ComplexOfIntegers<T>);
 template <class Op, class T>
 inline constexpr bool finishes_if_it_must = !(divides<Op> || must_finish<Op>) || Finishes<Op, accumulator_t<T, Op>>;
 

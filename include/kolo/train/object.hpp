@@ -38,7 +38,7 @@ struct byte_writer {
 
   template <class... X>
   void operator()(X&... x) {
-    (visit(*this, x), ...);
+    (train::visit(*this, x), ...);
   }
 
   void raw(const void* from, std::size_t n) {
@@ -53,7 +53,7 @@ struct byte_reader {
 
   template <class... X>
   void operator()(X&... x) {
-    (visit(*this, x), ...);
+    (train::visit(*this, x), ...);
   }
 
   void raw(void* to, std::size_t n) {

@@ -167,9 +167,9 @@ auto run_of(const V& view, std::size_t i) {
   else return view.run(i);
 }
 /// Calls f(run) for each contiguous run of a view.
-void for_runs(const View auto& view, auto f) {
-  for (std::size_t i = 0; i < view.size();) {
-    const auto run = run_of(view, i);
+void for_runs(const View auto& all, auto f) {
+  for (std::size_t i = 0; i < all.size();) {
+    const auto run = view::run_of(all, i);
     f(run);
     i += run.size();
   }

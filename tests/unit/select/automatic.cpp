@@ -444,6 +444,21 @@ TEST_CASE("if a rank does not call fit or use_tuning, the error names it") {
   }
 }
 
+TEST_CASE("if one rank calls fit and another use_tuning, each is told") {
+  std::string said[2];
+  threads::run(2, [&](auto& comm) {
+    said[comm.rank()] = error_text([&] {
+      if (comm.rank() == 0) fit(comm);
+      else use_tuning(comm, favouring(pattern::rounds));
+    });
+  });
+  const auto names = [&](const char* text) {
+    return said[0].find(text) != std::string::npos || said[1].find(text) != std::string::npos;
+  };
+  INFO(said[0] << '\n' << said[1]);
+  CHECK((names("rank 0: another rank calls use_tuning") || names("rank 1: another rank calls fit")));
+}
+
 TEST_CASE("fitted on nodes, two_level is a candidate where the fitted table decides, and runs if it is the fastest") {
   const topology in_twos{.ranks_per_node = 2};
   std::atomic<int> wrong = 0;
