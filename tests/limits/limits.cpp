@@ -9,6 +9,8 @@
 
 #include <cstdio>
 #include <cstring>
+#include <latch>
+#include <thread>
 
 #include "processes/what_ranks_say.hpp"
 
@@ -124,6 +126,9 @@ int fences() {
     return in_children(2, [&](int rank) -> std::string {
       if ((rank == refuses || refuses == 2) && !forbid(SYS_membarrier, ENOSYS)) return "not run";
       ::setenv("KOLO_RANK", std::to_string(rank).c_str(), 1), ::setenv("KOLO_SIZE", "2", 1);
+      std::latch end{1};
+      std::jthread other;  // beside it, a rank that has been introduced takes milliseconds to come
+      if (refuses < 0 && rank == 1) other = std::jthread{[&] { end.wait(); }};
       auto comm = kolo::shm::world({.timeout = std::chrono::seconds{60}});
       std::vector<int> left(1);
       for (int turn = 0; turn < (refuses < 0 ? 4000 : 20) && left[0] == 0;
@@ -133,6 +138,7 @@ int fences() {
         left[0] = comm.transport().leaves_fence_to_waiters();
         kolo::allreduce(comm, left, kolo::min);
       }
+      end.count_down();
       return comm.transport().leaves_fence_to_waiters() ? "leaves it" : "keeps it";
     });
   };

@@ -207,6 +207,12 @@ struct vec3 {
   friend constexpr vec3 operator+(vec3 a, vec3 b) { return {a.x + b.x, a.y + b.y, a.z + b.z}; }
   friend constexpr vec3 operator/(vec3 a, float s) { return {a.x / s, a.y / s, a.z / s}; }
 };
+struct fixed_point {
+  using value_type = int;
+  int tenths;
+  friend constexpr fixed_point operator+(fixed_point a, fixed_point b) { return {a.tenths + b.tenths}; }
+  friend constexpr fixed_point operator/(fixed_point a, int n) { return {a.tenths / n}; }
+};
 struct backwards {
   static constexpr bool commutative = false;
   static constexpr bool exact = true;
@@ -286,6 +292,8 @@ TEST_CASE("an operator accepts elements if it combines two of them, or two of th
   STATIC_REQUIRE(kolo::operator_accepts<kolo::sum_t, std::complex<float>>);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::sum_t, vec3>);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::average_t, vec3>);
+  STATIC_REQUIRE(kolo::operator_accepts<kolo::average_t, fixed_point>);
+  CHECK(kolo::average.finish(fixed_point{60}, 3).tenths == 20);
   STATIC_REQUIRE(kolo::operator_accepts<kolo::bit_xor_t, std::bitset<64>>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::sum_t, money>);
   STATIC_REQUIRE_FALSE(kolo::operator_accepts<kolo::average_t, std::complex<int>>);
