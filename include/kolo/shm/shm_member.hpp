@@ -252,6 +252,7 @@ class shm_member {
  private:
   static constexpr std::chrono::milliseconds longest_sleep{50};
   static constexpr std::chrono::microseconds longest_nap{2000};
+  static constexpr int most_fenced = 16;  ///< ranks: those that go to sleep together queue for membarrier
 
   region_header& head() const { return head_of(base_.get()); }
 
@@ -320,7 +321,7 @@ class shm_member {
     }
     knows_cores_ = true;
     if (is_told) oversubscribed_ = all.count() < size();
-    if (oversubscribed_ || !can_be_fenced) return;
+    if (oversubscribed_ || !can_be_fenced || size() > most_fenced) return;
     os::eventcount::leave_fence_to_waiters(head().waiters_fence);
     waiters_fence_ = true;
   }
