@@ -248,6 +248,22 @@ TEST_CASE("a bucket contains its tensors one after the other, without the empty 
   check_laws(moved, {});  // NOLINT: it was moved from
 }
 
+namespace of_a_program {
+struct even_elements {
+  using element_type = int;
+  std::span<int> all;
+  std::size_t size() const { return all.size() / 2; }
+  std::span<int> run(std::size_t i) const { return all.subspan(2 * i, 1); }
+};
+void run_of(const even_elements&, std::size_t) = delete;  // named like a function of the library's
+}  // namespace of_a_program
+
+TEST_CASE("a bucket of a program's views calls no function of the program's but run") {
+  auto a = numbers(6);
+  check_laws(kolo::bucket{of_a_program::even_elements{a}, of_a_program::even_elements{std::span{a}.first(2)}},
+             {&a[0], &a[2], &a[4], &a[0]});
+}
+
 TEST_CASE("a bucket can be made from a list at run time") {
   std::vector<std::vector<int>> tensors{numbers(4), {}, numbers(1), numbers(7)};
   std::vector<std::span<int>> views(tensors.begin(), tensors.end());
