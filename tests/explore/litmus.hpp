@@ -58,6 +58,9 @@ struct question {
 
 inline const std::vector<question>& questions() {
   constexpr bool fences = true;
+  static const std::vector<body> one_for_both{
+      [](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
+      [](shared& s, outcome& o) { s.y.store(1, relaxed), fence_all(), o[1] = s.x.load(relaxed); }};
   static const std::vector<question> all{
       {"store buffering, relaxed",
        {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
@@ -76,20 +79,8 @@ inline const std::vector<question>& questions() {
         }},
        {0, 0},
        false},
-      {"store buffering, one rank fences both",
-       {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
-        [](shared& s, outcome& o) { s.y.store(1, relaxed), fence_all(), o[1] = s.x.load(relaxed); }},
-       {0, 0},
-       false,
-       false,
-       fences},
-      {"one rank fences both before the other stores",
-       {[](shared& s, outcome& o) { s.x.store(1, relaxed), o[0] = s.y.load(relaxed); },
-        [](shared& s, outcome& o) { s.y.store(1, relaxed), fence_all(), o[1] = s.x.load(relaxed); }},
-       {1, 0},
-       true,
-       false,
-       fences},
+      {"store buffering, one rank fences both", one_for_both, {0, 0}, false, false, fences},
+      {"one rank fences both before the other stores", one_for_both, {1, 0}, true, false, fences},
       {"one rank fences both, the other only stores",
        {[](shared& s, outcome&) { s.x.store(1, relaxed); },
         [](shared& s, outcome& o) { fence_all(), o[0] = s.x.load(relaxed); }},

@@ -314,9 +314,9 @@ class shm_member {
     bool is_told = all.add(0), can_be_fenced = true;
     for (int r = 0; r < size() && (is_told || !oversubscribed_); ++r) {
       const auto& its = state_of_rank(r);
-      const bool has_come = its.thread.load(std::memory_order_acquire) != 0;
-      if (!has_come && its.present.load(std::memory_order_acquire) != presence::dead) return;
-      can_be_fenced = can_be_fenced && has_come && its.takes_remote_fences;
+      const bool has_attached = its.thread.load(std::memory_order_acquire) != 0;  // not only been introduced
+      if (!has_attached && its.present.load(std::memory_order_acquire) != presence::dead) return;
+      can_be_fenced = can_be_fenced && has_attached && its.takes_remote_fences;
       is_told = is_told && (r == rank_ || (its.id.pid != ::getpid() && all.add(its.id.pid)));
     }
     knows_cores_ = true;
