@@ -132,7 +132,9 @@ TEST_CASE("the check for shared elements of gradients with gaps allocates the sa
     std::vector<float> w(4 * n), dw(4 * n);
     std::vector<column> both;
     for (const std::size_t at : {std::size_t{0}, 2 * n}) both.push_back({{&w[at], {n}, {2}}, {&dw[at], {n}, {2}}});
-    const kolo::detail::train::local_gradients<std::vector<column>, kolo::average_t> all{both, {}, 1, 1, false, false};
+    namespace train = kolo::detail::train;
+    const train::local_gradients all{
+        train::tensors_of<kolo::average_t>(both), train::traits_of_operator(kolo::average), 1, 1, false, false};
     const long before = allocations.load();
     all.refuse_shared_gradients();
     return allocations.load() - before;

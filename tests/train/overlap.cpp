@@ -92,8 +92,11 @@ TEST_CASE("the chosen cap makes buckets longer where a message takes longer") {
   const auto cap = [](double latency) {
     std::size_t found = 0;
     kolo::virtual_time::run(4, kolo::simulate::network{.latency = latency}, [&](auto& comm) {
+      using transport = typename std::remove_cvref_t<decltype(comm)>::transport_type;
+      const auto candidates = &kolo::detail::select::candidates_in<kolo::kind::allreduce, transport>;
       if (comm.rank() == 0)
-        found = kolo::detail::train::chosen_cap<kolo::kind::allreduce>(*comm.engine(), std::size_t{1} << 28);
+        found =
+            kolo::detail::train::chosen_cap(*comm.engine(), kolo::kind::allreduce, candidates, std::size_t{1} << 28);
     });
     return found;
   };

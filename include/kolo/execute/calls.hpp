@@ -9,9 +9,11 @@
 #include <kolo/execute/communicator.hpp>
 #include <kolo/schedule/automatic.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::select {
@@ -32,13 +34,15 @@ std::span<const candidate> candidates_of_one_tree(const selection_query& q);
 
 namespace kolo::inline KOLO_ABI::detail::execute {
 
+using candidates_fn = std::span<const select::candidate>(const select::selection_query& q);
+
 /// What the choice depends on beside sizes and counts; fixed by the types of a call.
 struct choice {
   kind collective{};
   bool commutes = true;
   order allowed = order::fixed_for_size;
   bool may_be_native = false;  ///< the transport's own takes these elements and this operator, and no bit is at stake
-  std::span<const select::candidate> (*candidates)(const select::selection_query&) = nullptr;
+  candidates_fn* candidates = nullptr;
   bool reduces_once = false;  ///< only candidates that send no partial results
 };
 
@@ -95,6 +99,14 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
 /// A byte in memory that the transport sends from; `of_host` if that is the host's memory.
 template <class T>
 std::byte* token_of(engine<T>& e, std::byte* of_host);
+
+/// The time limit of calls that name none.
+template <class T>
+std::chrono::nanoseconds time_limit(const engine<T>& e);
+
+/// Ends the calls of the other ranks, whose cause is this text.
+template <class T>
+void pass_on(engine<T>& e, std::string_view text);
 
 /// Collective: the node of each rank, exchanged over the transport, or over its host transport if its views are of a
 /// device. `mine`: this rank's.

@@ -39,6 +39,15 @@ void refuse(engine<T>& e, const char* operation, const char* first, long long n,
   e.refuse(operation, core::text_of({first, n, second, m}));
 }
 
+template <class T>
+std::chrono::nanoseconds time_limit(const engine<T>& e) {
+  return e.transport.timeout();
+}
+template <class T>
+void pass_on(engine<T>& e, std::string_view text) {
+  e.pass_on(text);
+}
+
 /// The fingerprint's lowest byte is the kind, so that a mismatch can be reported by name.
 constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {
   std::uint64_t h = (types ^ (count * 0x9e3779b97f4a7c15u) ^ (std::uint64_t(root) << 40)) * 0xff51afd7ed558ccdu;

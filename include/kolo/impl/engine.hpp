@@ -14,4 +14,7 @@
 
 #ifdef KOLO_COMPILED
 #include <kolo/impl/library.hpp>
+#include <kolo/train/impl/bucket_queue.hpp>
+#include <kolo/train/impl/gradient_exchange.hpp>
+#include <kolo/train/impl/leaf_sums.hpp>
 #endif

@@ -13,10 +13,12 @@
 #include <kolo/shm/heap.hpp>
 #include <kolo/shm/symmetric.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #define KOLO_CANDIDATES(TEMPLATE, T, K)                                                                            \
@@ -38,6 +40,8 @@
   TEMPLATE void kolo::detail::execute::run_call<T>(kolo::detail::execute::engine<T>&, kolo::collective_args&,          \
                                                    const kolo::detail::execute::options_of<T>::type&,                  \
                                                    const kolo::detail::execute::call_types&, kolo::call_site);         \
+  TEMPLATE std::chrono::nanoseconds kolo::detail::execute::time_limit<T>(const kolo::detail::execute::engine<T>&);     \
+  TEMPLATE void kolo::detail::execute::pass_on<T>(kolo::detail::execute::engine<T>&, std::string_view);                \
   TEMPLATE std::byte* kolo::detail::execute::token_of<T>(kolo::detail::execute::engine<T>&, std::byte*);               \
   TEMPLATE std::vector<int> kolo::detail::execute::allgather_nodes<T>(kolo::detail::execute::engine<T>&, int);         \
   TEMPLATE kolo::detail::shm::resource_pointer kolo::detail::shm::heap_under<T>(kolo::detail::execute::engine<T>&);    \
@@ -59,3 +63,12 @@
 #define KOLO_MEMORY(TEMPLATE, T)                                                          \
   TEMPLATE std::vector<std::shared_ptr<std::byte>> kolo::detail::shm::symmetric_parts<T>( \
       kolo::detail::execute::engine<T>&, std::size_t);
+
+/// The same for optimizers (train.hpp) over this transport.
+#define KOLO_TRAIN(TEMPLATE, T)                                                                 \
+  TEMPLATE class kolo::detail::train::gradient_exchange<T>;                                     \
+  TEMPLATE class kolo::detail::train::bucket_queue<T>;                                          \
+  TEMPLATE class kolo::detail::train::calls_of<T>;                                              \
+  TEMPLATE class kolo::detail::train::leaf_sums<T>;                                             \
+  TEMPLATE bool kolo::detail::train::are_alike<T>(const kolo::communicator<T>&, std::uint64_t); \
+  TEMPLATE std::uint32_t kolo::detail::train::number_of_optimizer<T>(kolo::detail::execute::engine<T>&);

@@ -47,7 +47,8 @@ class adasum {
   void operator()(Range&& parameters) try {
     detail::train::each_parameter(parameters, [&](std::size_t i, auto& p) {
       if (detail::train::rows_of(p))
-        comm_.engine()->refuse("adasum", detail::train::name_of(p, i) + " has .rows: whole gradients only");
+        detail::execute::refuse(*comm_.engine(), "adasum",
+                                (detail::train::name_of(p, i) + " has .rows: whole gradients only").c_str());
     });
     detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
@@ -65,8 +66,8 @@ class adasum {
 
   /// Fails the communicators of all parts: other ranks may wait for this one in any of them.
   void pass_on(std::string_view text) {
-    folded_.engine()->pass_on(text);
-    for (part& pair : pairs_) pair.engine()->pass_on(text);
+    detail::execute::pass_on(*folded_.engine(), text);
+    for (part& pair : pairs_) detail::execute::pass_on(*pair.engine(), text);
   }
 
   template <View V>

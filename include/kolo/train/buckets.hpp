@@ -3,8 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
-#include <kolo/impl/engine.hpp>
-#include <kolo/select/choose.hpp>
+#include <kolo/execute/calls.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -93,30 +92,9 @@ struct planned_tensor {
 /// Returns the least power of two, at least 1 MiB, whose predicted time per byte is at most 10 % above that of the best
 /// length, up to the length of all gradients. So bucketing costs less than a tenth even if the backward pass hides
 /// nothing. Uses the table that also selects the algorithm, so the result is the same on every rank and in every run on
-/// this transport.
-template <kind K, Transport T>
-[[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, std::size_t all_bytes) {
-  constexpr std::size_t least = std::size_t{1} << 20;
-  if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
-  std::vector<double> per_byte;
-  for (std::size_t bytes = least;; bytes *= 2) {
-    const select::selection_query q{.collective = K,
-                                    .size = e.transport.size(),
-                                    .bytes = bytes,
-                                    .has_streams = transport::has_streams(e.transport)};
-    const auto all = select::candidates_over<K, T>(q.has_streams);
-    const select::candidate& fastest = all[select::chosen(all, q, select::fixed_table(e), nullptr)];
-    per_byte.push_back(select::predicted(fastest, q, select::fixed_table(e)) / double(bytes));
-    if (bytes >= all_bytes) break;
-  }
-  const double allowed = 1.1 * *std::min_element(per_byte.begin(), per_byte.end());
-  std::size_t cap = least;
-  for (const double seconds : per_byte) {
-    if (seconds <= allowed) break;
-    cap *= 2;
-  }
-  return cap;
-}
+/// this transport. `candidates`: those of collective k.
+template <class T>
+std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_fn* candidates, std::size_t all_bytes);
 
 /// A hash that ranks compare: it differs if ranks add different values, or add them in a different order.
 struct digest {

@@ -3,12 +3,11 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
-#include <kolo/train/gradient_exchange.hpp>
+#include <kolo/train/typed_exchange.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <variant>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -88,65 +87,57 @@ struct packed_bucket {
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer
-    : public detail::train::gradient_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>,
-                                              kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
+    : public detail::train::typed_exchange<kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
   static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
-  using base =
-      detail::train::gradient_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
+  using base = detail::train::typed_exchange<kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
   using packed_gradients = detail::train::per_element<detail::train::packed_bucket, Range>;
+  using typename base::leaf_sums, typename base::wire_type;
 
  public:
   using base::base;
-  ~distributed_optimizer() { this->queue_.end(); }
+  ~distributed_optimizer() override { this->queue_.end(); }
 
  private:
-  friend base;
-
   std::vector<packed_gradients> make_packed() {
     std::vector<packed_gradients> all;
     for (auto& b : this->plan_.buckets)
-      this->local_.with_tensors(b.range, b.parameters, [&](auto index, const auto&, const auto& gradients) {
+      this->with_tensors(b.range, b.parameters, [&](auto index, const auto&, const auto& gradients) {
         all.push_back(packed_gradients{std::in_place_index<index>, gradients, this->options_.leaves == 0});
         b.is_packed = std::get<index>(all.back()).is_packed();
       });
     return all;
   }
 
-  void pack(std::size_t b) {
-    std::visit([&](auto& one) { this->local_.prepare_groups(b, one.gradients), one.pack(); }, packed_[b]);
+  void pack(std::size_t b) override {
+    detail::train::on([&](auto& one) { this->round_groups(b, one.gradients), one.pack(); }, packed_[b]);
   }
-  request<typename Comm::transport_type> start(std::size_t b) {
-    return std::visit(
+  request<wire_type> start_bucket(std::size_t b) override {
+    return detail::train::on(
         [&](auto& one) {
-          if (!one.is_packed()) return start_allreduce(this->comm_, one.gradients, this->local_.op(), this->algorithm_);
+          if (!one.is_packed()) return start_allreduce(this->comm_, one.gradients, this->op_, this->algorithm_);
           const std::span packed{one.packed};
-          return start_allreduce(this->comm_, packed, this->local_.op(), this->algorithm_);
+          return start_allreduce(this->comm_, packed, this->op_, this->algorithm_);
         },
         packed_[b]);
   }
-  void arrived(std::size_t b, double factor) {
-    std::visit(
+  void bucket_arrived(std::size_t b, double factor) override {
+    detail::train::on(
         [&](auto& one) {
           one.unpack();
           if (factor != 1) detail::train::scale(one.gradients, factor);
         },
         packed_[b]);
   }
-  void arrived_by_leaves(std::size_t b, auto& sums) {
+  void arrived_by_leaves(std::size_t b, leaf_sums& sums) override {
     sums.combine_block();
     if (b < this->gathered_.size()) this->gathered_[b].restart();
     else this->gathered_.push_back(sums.start_gather(this->comm_));
   }
-  void begin_step() {}
-  void refuse_step() {}
-  void update_early(std::size_t) {}
-  void update() {
+  void update() override {
     detail::train::each_parameter(this->parameters_, [this](std::size_t i, auto& p) {
       if (this->has_data_ || !detail::train::is_local(p)) this->inner_.step(i, p.value, p.gradient);
     });
   }
-
-  void drop() {}
 
   std::vector<packed_gradients> packed_ = make_packed();
 };

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
-#include <kolo/train/gradient_exchange.hpp>
 #include <kolo/train/outer_part.hpp>
 #include <kolo/train/overlap.hpp>
+#include <kolo/train/typed_exchange.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,6 @@
 #include <span>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -136,7 +135,8 @@ class outer_optimizer {
     for (auto& r : requests_)
       if (r) r->wait();
     std::vector<std::uint64_t> shape{Rule::states, rounds_.size()};
-    for (auto& p : parts_) std::visit([&](auto& one) { shape.push_back(one.outer.size() * sizeof(one.outer[0])); }, p);
+    for (auto& p : parts_)
+      detail::train::on([&](auto& one) { shape.push_back(one.outer.size() * sizeof(one.outer[0])); }, p);
     auto given = shape;
     archive(given);
     if (given != shape) throw error{errc::mismatch, "the state of an outer optimizer of other parameters or fragments"};
@@ -164,7 +164,12 @@ class outer_optimizer {
   }
   /// Makes the parts: for each range of parameters all fragments.
   void make_parts(std::remove_reference_t<Range>& parameters) {
-    const detail::train::local_gradients<Range, Op> local{parameters, op_, comm_.size(), 1, false, false};
+    const detail::train::local_gradients local{detail::train::tensors_of<Op>(parameters),
+                                               detail::train::traits_of_operator(op_),
+                                               comm_.size(),
+                                               1,
+                                               false,
+                                               false};
     local.refuse_shared_values();
     rounds_.resize(std::size_t(options_.fragments));
     using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
@@ -172,7 +177,7 @@ class outer_optimizer {
       std::vector<std::size_t> which;
       for (std::size_t i = 0; i < local.size(); ++i)
         if (local.tensor(i).range == k && !local.tensor(i).is_local) which.push_back(i);
-      local.with_tensors(k, which, [&](auto index, const auto& values, const auto&) {
+      detail::train::with_tensors<Range, Op>(local, k, which, [&](auto index, const auto& values, const auto&) {
         for (int f = 0; f < options_.fragments; ++f) {
           const extent e = block(values.size(), options_.fragments, f);
           parts_.emplace_back(std::in_place_index<index>, values.part(e.first, e.count), Rule::states);
@@ -186,18 +191,19 @@ class outer_optimizer {
   void compare() {
     detail::train::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
     mine.add(options_.every, options_.fragments, options_.delay);
-    for (auto& p : parts_) std::visit([&](auto& one) { mine.add(one.outer.size()), mine.add_bytes(one.outer); }, p);
+    for (auto& p : parts_)
+      detail::train::on([&](auto& one) { mine.add(one.outer.size()), mine.add_bytes(one.outer); }, p);
     if (!detail::train::are_alike(comm_, mine.value))
       throw error{errc::mismatch,
                   "ranks differ in the values that they begin with (kolo::broadcast_parameters comes before), in "
                   "number or sizes of their parameters, or in the options"};
-    number_ = ++comm_.engine()->owners;
+    number_ = detail::train::number_of_optimizer(*comm_.engine());
   }
 
   /// Calls f(index, part) for the fragment's part of each range of parameters that has one.
   void each_part(std::size_t fragment, auto f) {
     for (std::size_t i = fragment; i < parts_.size(); i += rounds_.size())
-      std::visit([&](auto& p) { p.outer.empty() ? void() : f(i, p); }, parts_[i]);
+      detail::train::on([&](auto& p) { p.outer.empty() ? void() : f(i, p); }, parts_[i]);
   }
 
   bool is_due(std::size_t f, long step) const {
@@ -245,7 +251,7 @@ class outer_optimizer {
   void take_back() {
     if (!std::exchange(is_lent_, false)) return;
     options_.helper->change([&] { is_called_off_ = true; });
-    options_.helper->take_back(comm_.engine()->transport.timeout());
+    options_.helper->take_back(detail::execute::time_limit(*comm_.engine()));
   }
 
   Comm& comm_;

@@ -5,11 +5,12 @@
 
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/reduce_scatter.hpp>
-#include <kolo/train/gradient_exchange.hpp>
+#include <kolo/train/typed_exchange.hpp>
 #include <kolo/train/update.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <span>
@@ -62,13 +63,10 @@ struct shard_of {
 /// circulant, two_shot) and equal buckets. Otherwise they agree up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
-class sharded_optimizer
-    : public detail::train::gradient_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>, kind::reduce_scatter,
-                                              Comm, Rule, Range, Algorithm, Op> {
-  using base =
-      detail::train::gradient_exchange<sharded_optimizer, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
+class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
+  using base = detail::train::typed_exchange<kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
   using views = detail::train::per_element<detail::train::shard_of, Range>;
-  using wire_type = typename Comm::transport_type;
+  using typename base::leaf_sums, typename base::wire_type;
 
   struct bucket_shard {
     views parts;
@@ -80,7 +78,7 @@ class sharded_optimizer
 
  public:
   using base::base;
-  ~sharded_optimizer() { this->queue_.end(); }
+  ~sharded_optimizer() override { this->queue_.end(); }
 
   /// As kolo::clip_by_global_norm, after `synchronize`. Collective: ranks sum their slices, and exchange a few numbers.
   /// `limit` must be equal on all ranks.
@@ -95,7 +93,7 @@ class sharded_optimizer
   std::size_t state_bytes() const {
     std::size_t bytes = 0;
     for (const bucket_shard& p : shards_)
-      bytes += std::visit([](const auto& s) { return std::as_bytes(std::span{s.states}).size(); }, p.parts);
+      bytes += detail::train::on([](const auto& s) { return std::as_bytes(std::span{s.states}).size(); }, p.parts);
     return bytes;
   }
 
@@ -109,7 +107,7 @@ class sharded_optimizer
   std::vector<std::span<std::byte>> values_of(const detail::train::owned_slice& s, std::size_t first,
                                               std::size_t count) {
     std::vector<std::span<std::byte>> runs;
-    std::visit(
+    detail::train::on(
         [&](auto& own) {
           detail::train::for_runs(own.own_values.part(s.offset + first, count),
                                   [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
@@ -120,7 +118,7 @@ class sharded_optimizer
   /// The bytes of the k-th state of these elements.
   std::span<std::byte> state_of(const detail::train::owned_slice& s, std::size_t k, std::size_t first,
                                 std::size_t count) {
-    return std::visit(
+    return detail::train::on(
         [&](auto& own) {
           return std::as_writable_bytes(
               std::span{own.states}.subspan(k * own.own_values.size() + s.offset + first, count));
@@ -145,8 +143,6 @@ class sharded_optimizer
   }
 
  private:
-  friend base;
-
   /// Makes shards for the buckets, then for gradients with rows, then for local parameters. Each is of one element
   /// type.
   std::vector<bucket_shard> make_shards() {
@@ -165,7 +161,7 @@ class sharded_optimizer
   }
   void add_shard(std::vector<bucket_shard>& all, std::size_t range, const std::vector<std::size_t>& which,
                  bool are_local) {
-    this->local_.with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
+    this->with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
       using T = typename std::remove_cvref_t<decltype(values)>::element_type;
       static_assert(UpdateRule<Rule, T>,
                     "kolo: an update rule must have states and rule(value, gradient, state, step); those of "
@@ -193,11 +189,11 @@ class sharded_optimizer
   }
 
   void each_shared(auto f) {
-    for (std::size_t b = 0; b < shared_; ++b) std::visit(f, shards_[b].parts);
+    for (std::size_t b = 0; b < shared_; ++b) detail::train::on(f, shards_[b].parts);
   }
 
-  void pack(std::size_t) {}
-  request<wire_type> start(std::size_t b) {
+  void pack(std::size_t) override {}
+  request<wire_type> start_bucket(std::size_t b) override {
     bucket_shard& p = shards_[b];
     p.owner = this;
     p.epilogue = {[](void* self, std::size_t first, std::size_t count) {
@@ -205,33 +201,35 @@ class sharded_optimizer
                     reduced.owner->mark_reduced(reduced, {first, count});
                   },
                   &p};
-    return std::visit(
+    return detail::train::on(
         [&](auto& s) {
           return start_reduce_scatter(this->comm_, s.gradients,
-                                      detail::collective::followed{s.own_gradients, &p.epilogue}, this->local_.op(),
+                                      detail::collective::followed{s.own_gradients, &p.epilogue}, this->op_,
                                       this->algorithm_);
         },
         p.parts);
   }
-  void arrived(std::size_t b, double factor) {
-    if (factor != 1) std::visit([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, shards_[b].parts);
+  void bucket_arrived(std::size_t b, double factor) override {
+    if (factor != 1)
+      detail::train::on([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, shards_[b].parts);
   }
-  void arrived_by_leaves(std::size_t b, auto& sums) {
-    const auto reduced = sums.combine_block();
-    const auto* from = reduced.data();
-    const auto keep = [&](auto run) {
-      if constexpr (std::is_same_v<decltype(run), std::remove_const_t<decltype(reduced)>>)
-        std::copy_n(from, run.size(), run.begin()), from += run.size();
-    };
-    std::visit([&](auto& s) { detail::train::for_runs(s.own_gradients, keep); }, shards_[b].parts);
-    shards_[b].behind = {{0, reduced.size()}};
+  void arrived_by_leaves(std::size_t b, leaf_sums& sums) override {
+    const std::byte* from = sums.combine_block().data();
+    detail::train::on(
+        [&](auto& s) {
+          detail::train::for_runs(s.own_gradients, [&](auto run) {
+            std::memcpy(run.data(), from, run.size_bytes()), from += run.size_bytes();
+          });
+          shards_[b].behind = {{0, s.own_gradients.size()}};
+        },
+        shards_[b].parts);
   }
   /// A helper that has the communicator updates nothing: only this thread changes parameters.
-  void begin_step() {
+  void begin_step() override {
     if (this->queue_.is_lent()) return;  // it is false, and the helper may be reading it
     updates_in_passing_ = this->options_.inputs != uneven::by_those_left && !has_rows();
   }
-  void refuse_step() { updates_in_passing_ = false; }
+  void refuse_step() override { updates_in_passing_ = false; }
   /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
   /// given up.
   bool has_rows() const { return shared_ != this->plan_.buckets.size(); }
@@ -241,12 +239,12 @@ class sharded_optimizer
     else if (!all.empty() && all.back().first + all.back().count == part.first) all.back().count += part.count;
     else all.push_back(part);
   }
-  void update_early(std::size_t b) {
+  void update_early(std::size_t b) override {
     if (has_rows()) return;
     update_shard(b);
     updated_ = b + 1;
   }
-  void update() {
+  void update() override {
     updates_in_passing_ = false;
     for (std::size_t b = std::exchange(updated_, 0); b < shards_.size(); ++b) update_shard(b);
     for (auto& g : gathers_) g.wait();
@@ -254,7 +252,7 @@ class sharded_optimizer
     if (this->has_data_) ++own_steps_;
     if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
-  void drop() {
+  void drop() override {
     for (bucket_shard& shard : shards_) shard.behind.clear();
     updates_in_passing_ = false;
   }
@@ -262,7 +260,7 @@ class sharded_optimizer
     bucket_shard& p = shards_[b];
     if (b >= shared_ && !this->has_data_) return;
     if (b >= this->plan_.buckets.size())
-      p.behind = {{0, std::visit([](auto& s) { return s.own_values.size(); }, p.parts)}};
+      p.behind = {{0, detail::train::on([](auto& s) { return s.own_values.size(); }, p.parts)}};
     for (const extent& part : p.behind) update_part(p, part);
     p.behind.clear();
     if (b < shared_) start_gather(b);
@@ -272,7 +270,7 @@ class sharded_optimizer
     if (thrown_) return;
     const long step = 1 + (p.counts.empty() ? own_steps_ : steps_);
     try {
-      std::visit(
+      detail::train::on(
           [&](auto& s) { detail::train::apply(this->inner_, s.own_values, s.own_gradients, s.states, step, part); },
           p.parts);
     } catch (...) {
@@ -284,7 +282,7 @@ class sharded_optimizer
     if (b < gathers_.size()) return gathers_[b].restart();
     const auto& counts = shards_[b].counts;
     const bool is_even = counts.front() == counts.back();  // more algorithms support equal parts
-    gathers_.push_back(std::visit(
+    gathers_.push_back(detail::train::on(
         [&](auto& s) {
           if (is_even) return start_allgather(this->comm_, s.own_values, s.values, this->algorithm_);
           return start_allgather(this->comm_, s.own_values, s.values, counts, this->algorithm_);

@@ -249,7 +249,7 @@ void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   detail::train::together(
       comm, "write its part of a checkpoint", [&] { detail::train::write_shard(own, optimizer, index); }, undo);
   const auto longest =
-      std::min<std::chrono::nanoseconds>(comm.engine()->transport.timeout() / 2, std::chrono::seconds{10});
+      std::min<std::chrono::nanoseconds>(detail::execute::time_limit(*comm.engine()) / 2, std::chrono::seconds{10});
   detail::train::together(
       comm, "see rank 0's part of a checkpoint",
       [&] { detail::train::find_part(detail::train::shard_name(path, index, 0), longest); }, undo);

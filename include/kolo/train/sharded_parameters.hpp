@@ -216,12 +216,14 @@ class sharded_parameters {
       throw error{
           errc::mismatch,
           "kolo::sharded_parameters: ranks differ in the groups, in sizes of their tensors, or in options.ahead"};
-    number_ = ++comm_.engine()->owners;
+    number_ = detail::train::number_of_optimizer(*comm_.engine());
   }
   std::size_t size() const { return std::size_t(comm_.size()); }
   /// A guard like that of `bucket_queue::calls`.
   detail::train::calls_of<wire_type> calls() { return {*comm_.engine(), number_, steps_}; }
-  [[noreturn]] void refuse(const std::string& what) { comm_.engine()->refuse("sharded_parameters", what); }
+  [[noreturn]] void refuse(const std::string& what) {
+    detail::execute::refuse(*comm_.engine(), "sharded_parameters", what.c_str());
+  }
   void demand_no_use(const std::string& what) {
     for (const group& g : groups_)
       if (g.users > 0) refuse(what + " comes after all uses have ended");

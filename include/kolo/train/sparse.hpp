@@ -61,9 +61,8 @@ template <class C, Element T>
 void check_sparse(C& comm, const sparse_rows<T>& g) {
   const bool are_rows = std::all_of(g.rows.begin(), g.rows.end(), [&](auto row) { return row < g.height; });
   if (!are_rows || g.values.size() != g.rows.size() * g.width)
-    comm.engine()->refuse(
-        "sparse_allreduce",
-        "a sparse gradient has width values for each row that it names, and names rows below its height");
+    execute::refuse(*comm.engine(), "sparse_allreduce",
+                    "a sparse gradient has width values for each row that it names, and names rows below its height");
 }
 
 /// Collective: returns how many rows each rank has. Errors: `mismatch` if ranks differ in height or width, since they
@@ -146,13 +145,14 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
   static_assert(ContiguousView<V>, "kolo: a gradient with .rows must be contiguous");
   const std::size_t width = list.width;
   if (width == 0 || view.size() % width != 0)
-    comm.engine()->refuse("sparse_allreduce", "the width of the rows does not divide the gradient");
+    execute::refuse(*comm.engine(), "sparse_allreduce", "the width of the rows does not divide the gradient");
   std::sort(list.touched.begin(), list.touched.end());
   list.touched.erase(std::unique(list.touched.begin(), list.touched.end()), list.touched.end());
   sparse_rows<T> g{.height = view.size() / width, .width = width};
   g.rows.reserve(list.touched.size()), g.values.reserve(list.touched.size() * width);
   for (const std::size_t row : list.touched) {
-    if (row >= g.height) comm.engine()->refuse("sparse_allreduce", "a touched row lies past the end of its gradient");
+    if (row >= g.height)
+      execute::refuse(*comm.engine(), "sparse_allreduce", "a touched row lies past the end of its gradient");
     g.rows.push_back(row);
     g.values.insert(g.values.end(), view.data() + row * width, view.data() + (row + 1) * width);
   }

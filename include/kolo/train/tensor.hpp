@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -148,5 +150,18 @@ class tensor final : public any_tensor {
 template <class P, class Op>
 using tensor_of =
     tensor<view_of<decltype((std::declval<P&>().value))>, view_of<decltype((std::declval<P&>().gradient))>, Op>;
+
+/// Those of all parameters.
+template <class Op>
+std::vector<std::unique_ptr<any_tensor>> tensors_of(auto& parameters) {
+  std::vector<std::unique_ptr<any_tensor>> all;
+  std::size_t of_range = 0;
+  each_range(parameters, [&](auto& some) {
+    for (auto&& p : some)
+      all.push_back(std::make_unique<tensor_of<std::remove_reference_t<decltype(p)>, Op>>(p, all.size(), of_range));
+    ++of_range;
+  });
+  return all;
+}
 
 }  // namespace kolo::inline KOLO_ABI::detail::train
