@@ -35,7 +35,7 @@ def programs(compiler):
     yield "one `MPI_Allreduce`, with `mpi.h` of C", HERE / "mpi.cpp", [*mpi_flags, "-DMPICH_SKIP_MPICXX", "-DOMPI_SKIP_MPICXX"]
     yield "nlohmann-json: parse and dump", HERE / "json.cpp", []
     yield "Eigen: an inverse", HERE / "eigen.cpp", EIGEN
-    for name, source in (("the README's first program", "first"), ("four calls", "four_calls"), ("eight calls, five types and operators", "eight_calls")):
+    for name, source in (("the README's first program", "first"), ("four calls", "four_calls"), ("eight calls, five types and operators", "eight_calls"), ("a program that trains", "training")):
         yield f"kolo, header-only: {name}", BUDGET / f"{source}.cpp", kolo
         yield f"kolo, compiled mode: {name}", BUDGET / f"{source}.cpp", compiled
 

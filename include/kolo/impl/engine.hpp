@@ -13,8 +13,9 @@
 #include <kolo/shm/slot_transport.hpp>
 
 #ifdef KOLO_COMPILED
-#include <kolo/impl/library.hpp>
 #include <kolo/train/impl/bucket_queue.hpp>
 #include <kolo/train/impl/gradient_exchange.hpp>
 #include <kolo/train/impl/leaf_sums.hpp>
+
+#include <kolo/impl/library.hpp>
 #endif

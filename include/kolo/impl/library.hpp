@@ -7,6 +7,7 @@
 #include <kolo/impl/instantiate.hpp>
 #include <kolo/launch/processes.hpp>
 #include <kolo/launch/threads.hpp>
+#include <kolo/train/gradient_exchange.hpp>
 
 #ifndef KOLO_LIBRARY
 #define KOLO_LIBRARY extern template
@@ -17,6 +18,9 @@ KOLO_ENGINE(KOLO_LIBRARY, kolo::threads::transport)
 KOLO_ENGINE(KOLO_LIBRARY, kolo::self::transport)
 KOLO_MEMORY(KOLO_LIBRARY, kolo::shm::transport)
 KOLO_MEMORY(KOLO_LIBRARY, kolo::threads::transport)
+KOLO_TRAIN(KOLO_LIBRARY, kolo::shm::transport)
+KOLO_TRAIN(KOLO_LIBRARY, kolo::threads::transport)
+KOLO_TRAIN(KOLO_LIBRARY, kolo::self::transport)
 KOLO_LIBRARY void kolo::detail::launch::run_each<kolo::threads::communicator>(int, const kolo::threads::options&, void*,
                                                                               void (*)(void*,
                                                                                        kolo::threads::communicator&));

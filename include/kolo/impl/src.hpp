@@ -20,7 +20,3 @@
 #include <kolo/shm/slot_transport.hpp>
 
 template kolo::kernel kolo::detail::reduce::kernel_by_name<kolo::reduction>(kolo::element_type, kolo::reduction);
-
-KOLO_TRAIN(template, kolo::shm::transport)
-KOLO_TRAIN(template, kolo::threads::transport)
-KOLO_TRAIN(template, kolo::self::transport)
