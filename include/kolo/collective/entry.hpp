@@ -142,9 +142,9 @@ struct collective_fn {
       if constexpr (requires { made.in.copy_out(); }) made.in.copy_out();
     } else {
       using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
-      auto made = std::make_unique<owned_call<Call>>([&] { return Collective::make(comm, args...); });
-      const execute::call_types& now = types_now(types, made->of);
-      return Handle{comm.engine(), std::move(made), options, now, site};
+      auto* const made = new owned_call<Call>{[&] { return Collective::make(comm, args...); }};
+      std::unique_ptr<execute::any_call> owned{made};  // one type for all calls
+      return Handle{comm.engine(), std::move(owned), options, types_now(types, made->of), site};
     }
   }
 

@@ -158,7 +158,8 @@ std::vector<std::unique_ptr<any_tensor>> tensors_of(auto& parameters) {
   std::size_t of_range = 0;
   each_range(parameters, [&](auto& some) {
     for (auto&& p : some)
-      all.push_back(std::make_unique<tensor_of<std::remove_reference_t<decltype(p)>, Op>>(p, all.size(), of_range));
+      all.push_back(std::unique_ptr<any_tensor>{
+          new tensor_of<std::remove_reference_t<decltype(p)>, Op>{p, all.size(), of_range}});
     ++of_range;
   });
   return all;

@@ -2,6 +2,7 @@
 // Many tensors seen as one vector, where other libraries copy them into a fusion buffer.
 #pragma once
 
+#include <kolo/core/less_code.hpp>
 #include <kolo/view/view.hpp>
 
 #include <algorithm>
@@ -103,7 +104,7 @@ class bucket {
                   "kolo::bucket: all tensors must be in host memory, or all in device memory");
     std::vector<entry> runs;
     (add_part(runs, parts), ...);
-    runs_ = std::make_shared<const std::vector<entry>>(std::move(runs));
+    runs_ = detail::core::shared<const std::vector<entry>>(std::move(runs));
   }
 
   /// Elements of all tensors together; 0 if it was moved from.
@@ -134,7 +135,7 @@ class bucket {
     std::size_t first, count;
   };
 
-  explicit bucket(std::vector<entry>&& runs) : runs_{std::make_shared<const std::vector<entry>>(std::move(runs))} {}
+  explicit bucket(std::vector<entry>&& runs) : runs_{detail::core::shared<const std::vector<entry>>(std::move(runs))} {}
 
   template <class X>
   static void add_part(std::vector<entry>& runs, X& part) {

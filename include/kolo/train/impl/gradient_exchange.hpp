@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/allreduce.hpp>
+#include <kolo/core/less_code.hpp>
 #include <kolo/execute/engine.hpp>
 #include <kolo/select/choose.hpp>
 #include <kolo/train/gradient_exchange.hpp>
@@ -57,19 +58,19 @@ template <class T>
 template <class T>
 bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& local, kind collective,
                           execute::candidates_fn* candidates, bucket_rules rules, std::uint64_t callers_number) {
-  std::vector<planned_tensor> planned;
+  const core::dynarray<planned_tensor> planned{local.size()};
   std::size_t all = 0;
   for (std::size_t i = 0; i < local.size(); ++i) {
     const any_tensor& t = local.tensor(i);
     const bool is_in = !t.is_local && !t.is_sparse;
-    planned.push_back({is_in ? t.elements : not_planned, t.element_bytes, t.range});
+    planned[i] = {is_in ? t.elements : not_planned, t.element_bytes, t.range};
     if (is_in) all += t.elements * t.element_bytes;
   }
   if (rules.cap_bytes == 0) rules.cap_bytes = chosen_cap(*comm.engine(), collective, candidates, all);
   bucket_plan made = check_before_comparison(comm, [&] {
     local.refuse_shared_gradients();
     if (collective == kind::reduce_scatter) local.refuse_shared_values();
-    return plan_buckets(planned, rules);
+    return plan_buckets({planned.begin(), planned.size()}, rules);
   });
   for (std::size_t i = 0; i < local.size(); ++i) made.names.push_back(local.tensor(i).name);
   digest mine = digest_of(made);
