@@ -5,12 +5,9 @@
 #include <kolo/compose/messages.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/impl/instantiate.hpp>
-#include <kolo/launch/rethrow_cause.hpp>
 #include <kolo/launch/threads.hpp>
 
-#include <exception>
-#include <thread>
-#include <vector>
+#include "support/run_ranks.hpp"
 
 namespace testing {
 
@@ -23,20 +20,10 @@ void run_threads_over(int ranks, F f, const kolo::threads::options& o = {}, Firs
   const kolo::detail::shm::region_shape shape{ranks, o};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
-  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
-  {
-    std::vector<std::jthread> all;
-    for (int rank = 0; rank < ranks; ++rank)
-      all.emplace_back([&, rank] {
-        try {
-          kolo::communicator<T> comm{first..., memory, region, shape, rank};
-          f(comm);
-        } catch (...) {
-          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-        }
-      });
-  }
-  kolo::detail::launch::rethrow_cause(thrown);
+  run_ranks(ranks, [&](int rank) {
+    kolo::communicator<T> comm{first..., memory, region, shape, rank};
+    f(comm);
+  });
 }
 
 template <class F>
