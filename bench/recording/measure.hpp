@@ -8,7 +8,6 @@
 #include <kolo/observe/traced.hpp>
 
 #include <chrono>
-#include <memory>
 #include <vector>
 
 #include "recording/subject.hpp"

@@ -4,7 +4,6 @@
 
 #include "machine.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>

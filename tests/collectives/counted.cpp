@@ -9,42 +9,16 @@
 #include "support/catch.hpp"
 
 #include <initializer_list>
-#include <thread>
 
 using namespace testing;
 
 namespace {
 
 using kolo::kind, kolo::traffic;
-using over_counted_messages = kolo::counted<message_transport>;
-using over_counted_slots = kolo::counted<kolo::threads::transport>;
-static_assert(kolo::MessageTransport<over_counted_messages> && !kolo::SlotTransport<over_counted_messages>);
-static_assert(kolo::SlotTransport<over_counted_slots> && !kolo::SharedMemoryTransport<over_counted_slots>);
-
-/// Runs f(comm, wrong) on p threads. Returns what they found wrong, or the errors thrown.
-template <class T, class F>
-std::string on_counted_ranks(int p, std::size_t slot_bytes, F f) {
-  kolo::detail::shm::region_shape shape;
-  shape.ranks = p;
-  shape.slot_bytes = slot_bytes;
-  shape.timeout = std::chrono::seconds{60};
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
-  complaints wrong;
-  {
-    std::vector<std::jthread> all;
-    for (int rank = 0; rank < p; ++rank)
-      all.emplace_back([&, rank] {
-        try {
-          kolo::communicator<T> comm{memory, region, shape, rank};
-          f(comm, wrong);
-        } catch (const std::exception& e) {
-          wrong.say(e.what());
-        }
-      });
-  }
-  return wrong.text();
-}
+using counted_messages = kolo::counted<message_transport>;
+using counted_slots = kolo::counted<kolo::threads::transport>;
+static_assert(kolo::MessageTransport<counted_messages> && !kolo::SlotTransport<counted_messages>);
+static_assert(kolo::SlotTransport<counted_slots> && !kolo::SharedMemoryTransport<counted_slots>);
 
 /// Elements are bytes, so blocks are cut where cost_of cuts them. `each`: the bytes of the vector, or of each rank's part.
 template <class C, class S>
@@ -121,37 +95,40 @@ void compare(C& comm, complaints& wrong, const char* name, const S& schedule, st
 
 template <class T>
 void every_algorithm(int p, std::size_t slot_bytes, std::initializer_list<std::size_t> sizes, bool is_one_piece) {
-  CHECK(on_counted_ranks<T>(p, slot_bytes, [&](auto& comm, complaints& wrong) {
-          kolo::for_each_family([&](const char* name, const auto& family) {
-            kolo::for_each_schedule_of(family, [&](const auto& schedule) {
-              if (p == 1 || !kolo::supports(schedule, p)) return;
-              const any_schedule any{schedule, p};
-              for (const std::size_t each : sizes) compare(comm, wrong, name, any, each, is_one_piece);
-            });
-          });
-        }) == "");
+  CHECK(on_ranks<over_transport<T>>(
+            p,
+            [&](auto& comm, complaints& wrong) {
+              kolo::for_each_family([&](const char* name, const auto& family) {
+                kolo::for_each_schedule_of(family, [&](const auto& schedule) {
+                  if (p == 1 || !kolo::supports(schedule, p)) return;
+                  const any_schedule any{schedule, p};
+                  for (const std::size_t each : sizes) compare(comm, wrong, name, any, each, is_one_piece);
+                });
+              });
+            },
+            slot_bytes) == "");
 }
 
 }  // namespace
 
 TEST_CASE("messages: the traffic is what cost_of predicts") {
-  for (const int p : rank_counts) every_algorithm<over_counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
+  for (const int p : rank_counts) every_algorithm<counted_messages>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
 TEST_CASE("messages: a message that is cut into pieces has the same bytes") {
-  for (const int p : {2, 3, 5, 8}) every_algorithm<over_counted_messages>(p, small_slot, {7200}, false);
+  for (const int p : {2, 3, 5, 8}) every_algorithm<counted_messages>(p, small_slot, {7200}, false);
 }
 
 TEST_CASE("slots: a message that fits a slot is one piece") {
-  for (const int p : rank_counts) every_algorithm<over_counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
+  for (const int p : rank_counts) every_algorithm<counted_slots>(p, usual_slot, {0, 1, 1009, 7200}, true);
 }
 
 TEST_CASE("slots: a message that is cut into pieces has the same bytes") {
-  for (const int p : {2, 3, 5, 8}) every_algorithm<over_counted_slots>(p, small_slot, {7200}, false);
+  for (const int p : {2, 3, 5, 8}) every_algorithm<counted_slots>(p, small_slot, {7200}, false);
 }
 
 TEST_CASE("forget resets the counts; a child communicator counts its own peers only") {
-  CHECK(on_counted_ranks<over_counted_messages>(4, usual_slot, [](auto& comm, complaints& wrong) {
+  CHECK(on_ranks<over_transport<counted_messages>>(4, [](auto& comm, complaints& wrong) {
           call(comm, kolo::one_shot::allreduce{}, 10);
           wrong.expect(comm.transport().total() == traffic{3, 30, 3, 30},
                        "one_shot sends 10 bytes to each of three peers");

@@ -19,20 +19,6 @@ using namespace testing;
 
 namespace {
 
-struct over_counted {
-  using communicator = kolo::communicator<kolo::counted<kolo::threads::transport>>;
-  template <class F>
-  static void run(int p, F f, std::size_t slot_bytes) {
-    kolo::threads::run(
-        p,
-        [&](kolo::threads::communicator& base) {
-          communicator comm{base.transport().split(0, base.rank())};
-          f(comm);
-        },
-        impatient(slot_bytes));
-  }
-};
-
 /// The error text of a run of two ranks that make different calls.
 template <class First, class Second>
 std::string words_between_two(First first, Second second, kolo::threads::options o = {}) {
@@ -59,7 +45,7 @@ TEST_CASE("send, receive, exchange: many pieces, also by reference") {
 
 TEST_CASE("send, receive, exchange: over slots without shared-memory functions") {
   for (const auto slot : {usual_slot, small_slot})
-    CHECK(on_ranks<over_counted>(
+    CHECK(on_ranks<over_transport<kolo::counted<kolo::threads::transport>>>(
               3, [](auto& comm, complaints& wrong) { every_pair(comm, wrong, 211); }, slot) == "");
 }
 

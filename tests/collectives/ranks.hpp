@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -94,13 +93,15 @@ struct over_slots {
     kolo::threads::run(p, f, impatient(slot_bytes));
   }
 };
-struct over_messages {
-  using communicator = message_communicator;
+template <class T>
+struct over_transport {
+  using communicator = kolo::communicator<T>;
   template <class F>
   static void run(int p, F f, std::size_t slot_bytes) {
-    run_message_threads(p, f, impatient(slot_bytes));
+    run_threads_over<T>(p, f, impatient(slot_bytes));
   }
 };
+using over_messages = over_transport<message_transport>;
 
 /// Runs f(comm, wrong) on p ranks. Returns what they found wrong, or the error thrown; empty if nothing.
 template <class Over = over_slots, class F>

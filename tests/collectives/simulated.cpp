@@ -7,7 +7,6 @@
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/train/optimizer.hpp>
 
-#include <numeric>
 #include <string>
 #include <vector>
 

@@ -4,7 +4,6 @@
 #include <kolo/view/strided.hpp>
 
 #include <array>
-#include <numeric>
 
 #include "collectives/elements.hpp"
 #include "collectives/ranks.hpp"

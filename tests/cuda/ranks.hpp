@@ -4,7 +4,6 @@
 
 #include <kolo/cuda/on_device.hpp>
 #include <kolo/kolo.hpp>
-#include <kolo/launch/rethrow_cause.hpp>
 
 #include "collectives/ranks.hpp"
 
@@ -14,23 +13,7 @@ namespace testing {
 template <class T, class F>
 void run_device_threads(int ranks, kolo::cuda::route route, F f,
                         const kolo::threads::options& o = impatient(usual_slot)) {
-  const kolo::detail::shm::region_shape shape{ranks, o};
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
-  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
-  {
-    std::vector<std::jthread> all;
-    for (int rank = 0; rank < ranks; ++rank)
-      all.emplace_back([&, rank] {
-        try {
-          kolo::communicator<T> comm{route, memory, region, shape, rank};
-          f(comm);
-        } catch (...) {
-          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-        }
-      });
-  }
-  kolo::detail::launch::rethrow_cause(thrown);
+  run_threads_over<T>(ranks, f, o, route);
 }
 
 /// A tensor on the device, with copies there and back on a stream.

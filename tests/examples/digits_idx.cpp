@@ -5,7 +5,6 @@
 #include "support/catch.hpp"
 
 #include <cstdlib>
-#include <functional>
 
 namespace {
 

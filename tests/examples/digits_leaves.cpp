@@ -11,7 +11,6 @@
 
 #include "support/catch.hpp"
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -4,7 +4,6 @@
 #include <kolo/train/sharded_checkpoint.hpp>
 
 #include <array>
-#include <cstring>
 #include <fstream>
 
 #include "fuzz/fuzz.hpp"

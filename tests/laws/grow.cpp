@@ -5,9 +5,7 @@
 #include <kolo/checked.hpp>
 #include <kolo/launch/join.hpp>
 
-#include <latch>
 #include <optional>
-#include <stdexcept>
 #include <thread>
 
 #include "processes/what_ranks_say.hpp"

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <string>
-#include <vector>
 
 #include <unistd.h>
 

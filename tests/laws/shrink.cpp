@@ -6,7 +6,6 @@
 #include <kolo/observe/faulty.hpp>
 #include <kolo/observe/traced.hpp>
 
-#include <atomic>
 #include <latch>
 #include <stdexcept>
 

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <string>
-#include <vector>
 
 namespace laws {
 

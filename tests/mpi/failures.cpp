@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 #include <stdexcept>
 #include <thread>
 #include <utility>

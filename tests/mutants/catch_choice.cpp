@@ -8,7 +8,6 @@
 #include <barrier>
 #include <cstdio>
 #include <string_view>
-#include <vector>
 
 #include "collectives/small_calls_again.hpp"
 

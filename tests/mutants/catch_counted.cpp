@@ -3,16 +3,15 @@
 // built with others: ranks
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/broadcast.hpp>
-#include <kolo/compose/messages.hpp>
-#include <kolo/launch/threads.hpp>
 #include <kolo/observe/counted.hpp>
 #include <kolo/schedule/binomial.hpp>
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/cost.hpp>
 
 #include <atomic>
-#include <thread>
 #include <vector>
+
+#include "support/message_threads.hpp"
 
 namespace {
 
@@ -34,23 +33,16 @@ void compare(const C& comm, const S& schedule, std::size_t bytes) {
 template <class T>
 void try_it(int ranks) {
   static_assert(!SharedMemoryTransport<T>, "over shared memory other messages are sent than the schedule says");
-  detail::shm::region_shape shape;
-  shape.ranks = ranks;
-  kolo::detail::shm::private_mapping memory;
-  const auto region = threads::transport::initialise(memory, shape);
-  std::vector<std::jthread> all;
-  for (int rank = 0; rank < ranks; ++rank)
-    all.emplace_back([&, rank] {
-      communicator<T> comm{memory, region, shape, rank};
-      std::vector<unsigned char> x(100, 1);
-      kolo::allreduce(comm, x, bit_xor, circulant{});
-      compare(comm, circulant::allreduce{}, 100);
-      comm.transport().forget();
-      kolo::broadcast(comm, x, 0, binomial{});
-      compare(comm, binomial::broadcast{}, 100);
-      auto some = comm.split(0, 0);
-      expect(some.transport().total() == traffic{});
-    });
+  testing::run_threads_over<T>(ranks, [](auto& comm) {
+    std::vector<unsigned char> x(100, 1);
+    kolo::allreduce(comm, x, bit_xor, circulant{});
+    compare(comm, circulant::allreduce{}, 100);
+    comm.transport().forget();
+    kolo::broadcast(comm, x, 0, binomial{});
+    compare(comm, binomial::broadcast{}, 100);
+    auto some = comm.split(0, 0);
+    expect(some.transport().total() == traffic{});
+  });
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "support/routed_threads.hpp"

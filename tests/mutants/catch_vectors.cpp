@@ -4,7 +4,6 @@
 #include <kolo/reduce/kernel.hpp>
 #include <kolo/view/float16.hpp>
 
-#include <cstring>
 #include <vector>
 
 namespace {

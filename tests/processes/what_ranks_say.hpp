@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstring>
 #include <new>
-#include <set>
 #include <string>
 #include <vector>
 

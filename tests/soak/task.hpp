@@ -5,7 +5,6 @@
 #include <kolo/schedule/catalogue.hpp>
 
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "soak/tensor.hpp"

@@ -5,7 +5,6 @@
 #include <kolo/kolo.hpp>
 
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "soak/dice.hpp"

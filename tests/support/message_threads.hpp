@@ -5,38 +5,30 @@
 #include <kolo/compose/messages.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/impl/instantiate.hpp>
-#include <kolo/launch/rethrow_cause.hpp>
 #include <kolo/launch/threads.hpp>
 
-#include <exception>
-#include <thread>
-#include <vector>
+#include "support/run_ranks.hpp"
 
 namespace testing {
 
 using message_transport = kolo::messages<kolo::threads::transport>;
 using message_communicator = kolo::communicator<message_transport>;
 
-/// As kolo::threads::run, with a communicator whose transport carries messages.
-template <class F>
-void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
+/// As kolo::threads::run, with communicators over T, which takes `first` before what a transport of threads takes.
+template <class T, class F, class... First>
+void run_threads_over(int ranks, F f, const kolo::threads::options& o = {}, First... first) {
   const kolo::detail::shm::region_shape shape{ranks, o};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
-  std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
-  {
-    std::vector<std::jthread> all;
-    for (int rank = 0; rank < ranks; ++rank)
-      all.emplace_back([&, rank] {
-        try {
-          message_communicator comm{memory, region, shape, rank};
-          f(comm);
-        } catch (...) {
-          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-        }
-      });
-  }
-  kolo::detail::launch::rethrow_cause(thrown);
+  run_ranks(ranks, [&](int rank) {
+    kolo::communicator<T> comm{first..., memory, region, shape, rank};
+    f(comm);
+  });
+}
+
+template <class F>
+void run_message_threads(int ranks, F f, const kolo::threads::options& o = {}) {
+  run_threads_over<message_transport>(ranks, f, o);
 }
 
 }  // namespace testing

@@ -4,7 +4,6 @@
 
 #include <kolo/compose/routed.hpp>
 #include <kolo/impl/engine.hpp>
-#include <kolo/launch/rethrow_cause.hpp>
 
 #include <algorithm>
 #include <latch>
@@ -65,29 +64,16 @@ void run_routed_threads(const std::vector<int>& nodes, F f, const kolo::threads:
   std::map<int, decltype(begin(1))> near;
   for (const int n : nodes)
     near.try_emplace(n, near.count(n) ? far : begin(static_cast<int>(std::count(nodes.begin(), nodes.end(), n))));
-  std::vector<std::exception_ptr> thrown(nodes.size());
-  std::latch made{size};
-  {
-    std::vector<std::jthread> all;
-    for (int rank = 0; rank < size; ++rank)
-      all.emplace_back([&, rank] {
+  run_when_all_have_come(
+      size,
+      [&](int rank) {
         const int node = nodes[static_cast<std::size_t>(rank)];
         const auto number = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, node));
-        bool is_made = false;
-        try {
-          Near neighbours{memory, near.at(node).first, near.at(node).second, number};
-          kolo::communicator<kolo::routed<Near, message_transport>> comm{
-              std::move(neighbours), message_transport{memory, far.first, far.second, rank}, node};
-          is_made = true;
-          made.arrive_and_wait();
-          f(comm);
-        } catch (...) {
-          thrown[static_cast<std::size_t>(rank)] = std::current_exception();
-          if (!is_made) made.count_down();
-        }
-      });
-  }
-  kolo::detail::launch::rethrow_cause(thrown);
+        Near neighbours{memory, near.at(node).first, near.at(node).second, number};
+        return kolo::communicator<kolo::routed<Near, message_transport>>{
+            std::move(neighbours), message_transport{memory, far.first, far.second, rank}, node};
+      },
+      f);
 }
 
 /// Three on each node; on two nodes in turn, so that ranks are not numbered node by node; all on one.

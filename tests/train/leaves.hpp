@@ -8,11 +8,9 @@
 
 #include "train/model.hpp"
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 
 namespace testing {
 

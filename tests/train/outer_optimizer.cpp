@@ -237,33 +237,24 @@ TEST_CASE("outer_optimizer: fragments are sent at different steps, and have 1/ev
   using transport = kolo::counted<message_transport>;
   constexpr int p = 4;
   constexpr std::uint64_t bytes = 96 * sizeof(float), at_once = 2 * (p - 1) * bytes / p;  // of a ring over all elements
-  kolo::detail::shm::region_shape shape;
-  shape.ranks = p;
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
   tally t;
-  std::vector<std::jthread> all;
-  for (int rank = 0; rank < p; ++rank)
-    all.emplace_back([&, rank] {
-      kolo::communicator<transport> comm{memory, region, shape, rank};
-      model mine{{90, 6}};
-      const auto sent = [&] { return comm.transport().total().bytes_sent; };
-      kolo::distributed_optimizer synchronous{comm, descent{}, mine.parameters(), kolo::ring{}};
-      kolo::outer_optimizer outer{
-          comm, rule, mine.parameters(), kolo::ring{}, {.every = 6, .fragments = 3, .delay = 1}};
-      std::uint64_t before = sent();
-      for (int step = 1; step <= 12; ++step) {
-        outer.step();
-        if (step % 2 == 1) t.expect(sent() - before == (step == 1 ? 0 : at_once / 3)), before = sent();
-      }
+  run_threads_over<transport>(p, [&](auto& comm) {
+    model mine{{90, 6}};
+    const auto sent = [&] { return comm.transport().total().bytes_sent; };
+    kolo::distributed_optimizer synchronous{comm, descent{}, mine.parameters(), kolo::ring{}};
+    kolo::outer_optimizer outer{comm, rule, mine.parameters(), kolo::ring{}, {.every = 6, .fragments = 3, .delay = 1}};
+    std::uint64_t before = sent();
+    for (int step = 1; step <= 12; ++step) {
       outer.step();
-      const std::uint64_t of_outer = at_once / 3 * 6;
-      t.expect(sent() - before == at_once / 3);
-      before = sent();
-      for (int step = 1; step <= 12; ++step) mine.set_gradients(comm.rank(), step), synchronous.step();
-      t.expect(of_outer * 6 == sent() - before);
-    });
-  all.clear();
+      if (step % 2 == 1) t.expect(sent() - before == (step == 1 ? 0 : at_once / 3)), before = sent();
+    }
+    outer.step();
+    const std::uint64_t of_outer = at_once / 3 * 6;
+    t.expect(sent() - before == at_once / 3);
+    before = sent();
+    for (int step = 1; step <= 12; ++step) mine.set_gradients(comm.rank(), step), synchronous.step();
+    t.expect(of_outer * 6 == sent() - before);
+  });
   CHECK(t.wrong == 0);
 }
 

@@ -9,7 +9,6 @@
 #include "train/model.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <latch>

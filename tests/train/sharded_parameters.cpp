@@ -407,55 +407,47 @@ TEST_CASE("sharded_parameters: clipped and skipped steps have the bits of a rank
 TEST_CASE("sharded_parameters: evaluation loops gather the next used group ahead, within the memory bound") {
   using transport = kolo::counted<message_transport>;
   constexpr int p = 3;
-  kolo::detail::shm::region_shape shape;
-  shape.ranks = p;
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
   tally t;
-  std::vector<std::jthread> all;
-  for (int rank = 0; rank < p; ++rank)
-    all.emplace_back([&, rank] {
-      kolo::communicator<transport> comm{memory, region, shape, rank};
-      layered m;
-      kolo::sharded_parameters shards{comm, rule, m.groups()};
-      initialise(shards, m);
-      const auto sent = [&] { return comm.transport().total().bytes_sent; };
-      std::uint64_t of_group[4];  // the bytes that a rank sends to gather each layer
-      std::transform(std::begin(elements), std::end(elements), of_group,
-                     [](std::size_t n) { return (n + p - 1) / p * (p - 1) * sizeof(float); });
-      const auto of_step = [&](long k) {
-        shards.share_values();
-        const std::uint64_t before = sent();
-        t.expect(learns(shards, m, p, rank, k));
-        shards.share_values();
-        return sent() - before;
-      };
-      const auto judges = [&] {
-        for (std::size_t layer = 0; layer < 4; ++layer) {
-          const auto used = shards.use(layer);
-          t.expect(is_as_expected(m, layer, 3));
-        }
-        t.expect(m.layers[3][0].value().empty());
-      };
-      of_step(1), of_step(2);
-      const std::uint64_t usual = of_step(3);
-      judges(), judges();
+  run_threads_over<transport>(p, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups()};
+    initialise(shards, m);
+    const auto sent = [&] { return comm.transport().total().bytes_sent; };
+    std::uint64_t of_group[4];  // the bytes that a rank sends to gather each layer
+    std::transform(std::begin(elements), std::end(elements), of_group,
+                   [](std::size_t n) { return (n + p - 1) / p * (p - 1) * sizeof(float); });
+    const auto of_step = [&](long k) {
       shards.share_values();
-      std::uint64_t before = sent();
-      for (int pass = 0; pass < 20; ++pass) judges();
-      shards.share_values();  // the first layer was gathered ahead
-      t.expect(sent() - before == 20 * std::accumulate(of_group, of_group + 4, std::uint64_t{}) + of_group[0]);
-      for (std::size_t use = 0; use < 8; ++use) {
-        before = sent();
-        { const auto used = shards.use(use % 4); }
-        shards.share_values();
-        t.expect(sent() - before == of_group[use % 4] + of_group[(use + 1) % 4]);
+      const std::uint64_t before = sent();
+      t.expect(learns(shards, m, p, comm.rank(), k));
+      shards.share_values();
+      return sent() - before;
+    };
+    const auto judges = [&] {
+      for (std::size_t layer = 0; layer < 4; ++layer) {
+        const auto used = shards.use(layer);
+        t.expect(is_as_expected(m, layer, 3));
       }
-      of_step(4);
-      t.expect(of_step(5) == usual);
-      t.expect(shards.bytes() <= room(comm, 1));
-    });
-  all.clear();
+      t.expect(m.layers[3][0].value().empty());
+    };
+    of_step(1), of_step(2);
+    const std::uint64_t usual = of_step(3);
+    judges(), judges();
+    shards.share_values();
+    std::uint64_t before = sent();
+    for (int pass = 0; pass < 20; ++pass) judges();
+    shards.share_values();  // the first layer was gathered ahead
+    t.expect(sent() - before == 20 * std::accumulate(of_group, of_group + 4, std::uint64_t{}) + of_group[0]);
+    for (std::size_t use = 0; use < 8; ++use) {
+      before = sent();
+      { const auto used = shards.use(use % 4); }
+      shards.share_values();
+      t.expect(sent() - before == of_group[use % 4] + of_group[(use + 1) % 4]);
+    }
+    of_step(4);
+    t.expect(of_step(5) == usual);
+    t.expect(shards.bytes() <= room(comm, 1));
+  });
   CHECK(t.wrong == 0);
 }
 
@@ -614,18 +606,8 @@ struct watched : message_transport {
 /// Runs f(comm, tally) on two ranks; returns whether all was right.
 template <class F>
 bool on_watched_ranks(F f) {
-  kolo::detail::shm::region_shape shape;
-  shape.ranks = 2;
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
   tally t;
-  std::vector<std::jthread> all;
-  for (int rank = 0; rank < 2; ++rank)
-    all.emplace_back([&, rank] {
-      kolo::communicator<watched> comm{memory, region, shape, rank};
-      t.expect(said([&] { f(comm, t); }).empty());
-    });
-  all.clear();
+  run_threads_over<watched>(2, [&](auto& comm) { t.expect(said([&] { f(comm, t); }).empty()); });
   return t.wrong == 0;
 }
 

@@ -24,13 +24,7 @@ struct allgather {
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(comm, K, counts);
-      const auto total = check_counts(comm, K, c.send_counts);
-      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and this rank's count is ",
-                    c.send_counts[std::size_t(comm.rank())]);
-      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the counts add up to ", total);
-      complete<K, view_element_t<In>>(comm, c, 0, total);
-      require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
+      complete_ragged<K, view_element_t<In>>(comm, c, counts, "in has ", c.in.size(), "out has ", c.out.size());
     });
   }
   template <class... Wrong>

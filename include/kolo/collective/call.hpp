@@ -312,6 +312,21 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
   else execute::prepare_call(*comm.engine(), args, traits, agreed, root);
 }
 
+/// The same for parts of different lengths. `own_has`: begins a sentence about the length of this rank's part;
+/// `all_has`: about that of all parts together, which a rooted kind has on the root only.
+template <kind K, class T, class C, class Call>
+void complete_ragged(C& comm, Call& c, const auto& counts, const char* own_has, std::size_t own, const char* all_has,
+                     std::size_t all, int root = 0) {
+  c.send_counts = counts_from(comm, K, counts);
+  const auto total = check_counts(comm, K, c.send_counts);
+  if (!core::has_root(K) || comm.rank() == root)
+    require_equal(comm, name(K), all_has, all, " elements, and the counts add up to ", total);
+  require_equal(comm, name(K), own_has, own, " elements, and this rank's count is ",
+                c.send_counts[std::size_t(comm.rank())]);
+  complete<K, T>(comm, c, K == kind::reduce_scatter ? total : 0, total, root);
+  require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()), root);
+}
+
 /// The schedule of an algorithm. `automatic` stays as it is until the sizes are known, and `native` has none.
 template <kind K, class A>
 constexpr auto schedule_or_automatic(const A& algorithm) {

@@ -37,15 +37,8 @@ struct reduce_scatter {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Op& op, A& algorithm) {
-    using T = view_element_t<In>;
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(comm, K, counts);
-      const auto total = check_counts(comm, K, c.send_counts);
-      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and the counts add up to ", total);
-      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and this rank's count is ",
-                    c.send_counts[std::size_t(comm.rank())]);
-      complete<K, T>(comm, c, total, total);
-      require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()));
+      complete_ragged<K, view_element_t<In>>(comm, c, counts, "out has ", c.out.size(), "in has ", c.in.size());
     });
   }
   template <class... Wrong>

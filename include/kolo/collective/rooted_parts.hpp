@@ -14,7 +14,6 @@ struct rooted_parts {
   /// The lengths of the two views: this rank's own part, and all parts, which matters on the root.
   static std::size_t own(const auto& c) { return gathers ? c.in.size() : c.out.size(); }
   static std::size_t all(const auto& c) { return gathers ? c.out.size() : c.in.size(); }
-  static constexpr auto own_has = gathers ? "in has " : "out has ";
   static constexpr auto all_has = gathers ? "on the root out has " : "on the root in has ";
 
   template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
@@ -35,14 +34,8 @@ struct rooted_parts {
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
     const int root = rank_from(comm, K, root_number);
     return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(comm, K, counts);
-      const auto total = check_counts(comm, K, c.send_counts);
-      require_equal(comm, name(K), own_has, own(c), " elements, and this rank's count is ",
-                    c.send_counts[std::size_t(comm.rank())]);
-      if (comm.rank() == root)
-        require_equal(comm, name(K), all_has, all(c), " elements, and the counts add up to ", total);
-      complete<K, view_element_t<In>>(comm, c, 0, total, root);
-      require_own_part_or_disjoint<K>(comm, c.args, first_of(c.send_counts, comm.rank()), root);
+      complete_ragged<K, view_element_t<In>>(comm, c, counts, gathers ? "in has " : "out has ", own(c), all_has, all(c),
+                                             root);
     });
   }
   template <class... Wrong>

@@ -207,7 +207,7 @@ class block_state : public layout {
     std::size_t used = 0;
     const auto take = [&](std::size_t bytes) {
       auto* p = memory_from ? memory_from + used : nullptr;
-      used += (bytes + 63) / 64 * 64;
+      used += in_lines(bytes);
       return p;
     };
     place_parts([&](std::size_t bytes) { return reinterpret_cast<std::size_t*>(take(bytes)); });

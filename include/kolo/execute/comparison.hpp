@@ -54,7 +54,7 @@ inline constexpr transport::operation_summary comparison_marker{static_cast<kind
 /// Errors  mismatch, in the same words on every rank. A rank that does not come is late, or has left, as in every call;
 ///         the others only know that they wait for rank 0, so they allow it extra time to report the late rank.
 template <Transport T>
-class comparison : public operation {
+class comparison final : public operation, public call_check {
  public:
   /// `call`: its name, a string that is never freed.
   comparison(T& transport, comparison_buffers& buffers, const char* call, const call_signature& mine,
@@ -69,8 +69,8 @@ class comparison : public operation {
     if (transport.rank() != 0) now.timeout += std::min<std::chrono::nanoseconds>(timeout / 4, longest_grace);
   }
 
-  /// Starts it again.
-  void restart() {
+  operation& as_operation() override { return *this; }
+  void restart() override {
     stage_ = stage::begin;
     refused_ = false;
   }

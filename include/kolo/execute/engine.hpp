@@ -143,13 +143,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     newest = &o;
   }
 
-  /// Precedes a call in checked mode.
   using comparison = execute::comparison<std::remove_reference_t<decltype(host_transport_of(std::declval<T&>()))>>;
 
-  [[gnu::cold, gnu::noinline]] auto comparison_of(const char* call, const call_signature& mine,
-                                                  std::chrono::nanoseconds timeout, transport::operation_summary what) {
-    return std::make_unique<comparison>(host_transport_of(transport), compared, call, mine, timeout, what);
-  }
   /// The operation enqueued next gets the same number.
   void enqueue_before(operation& c) {
     const auto before = history;

@@ -53,6 +53,9 @@ void copy_elements(const element_position& from, const element_position& to, std
   });
 }
 
+/// Whole cache lines.
+constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// Puts the received parts of one transfer, and this rank's own operand (the source without data), into the order in
 /// which they are combined. `arrived_from(i)`: the data of the i-th peer of the range.
 void arrange_sources(const peer_range& from, arrival then, int rank, int size, source* sources, auto arrived_from) {

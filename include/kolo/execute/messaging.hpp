@@ -97,20 +97,20 @@ class messaging_run final : public driver {
     const int rank = transport().rank(), size = transport().size();
     const auto need = block_states::bytes_needed(args_, rank, size, piece_bytes());
     const auto executor = executor_of(transport());
-    const auto up = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
     const auto state_bytes =
-        need.state_memory + up(2 * std::size_t(step::capacity) * std::size_t(size) * sizeof(message));
+        need.state_memory + in_lines(2 * std::size_t(step::capacity) * std::size_t(size) * sizeof(message));
     in_flight_count_ = std::min({most_in_flight, need.pieces, pieces_at_once_of(transport())});
     auto* const all_state = engine_.current_scratch->state.at_least(in_flight_count_ * state_bytes +
                                                                     (std::size_t(size) + 1) * sizeof(source));
-    auto* const all_blocks = engine_.current_scratch->blocks.at_least(in_flight_count_ * up(need.blocks), executor);
+    auto* const all_blocks =
+        engine_.current_scratch->blocks.at_least(in_flight_count_ * in_lines(need.blocks), executor);
     sources_ = reinterpret_cast<source*>(all_state + in_flight_count_ * state_bytes);
     for (std::size_t i = 0; i < most_in_flight; ++i) {
       auto& l = in_flight_[i];
       l.is_active = i < in_flight_count_;
       if (!l.is_active) continue;
-      l.blocks.begin(args_, rank, size, piece_bytes(), all_state + i * state_bytes, all_blocks + i * up(need.blocks),
-                     executor);
+      l.blocks.begin(args_, rank, size, piece_bytes(), all_state + i * state_bytes,
+                     all_blocks + i * in_lines(need.blocks), executor);
       if (i > 0) l.blocks.next_piece(i);
       l.messages = reinterpret_cast<message*>(all_state + i * state_bytes + need.state_memory);
       l.round = 0;
@@ -172,7 +172,7 @@ class messaging_run final : public driver {
                         message{{}, &t, index, peer, at, 0, nullptr, incoming, false});
   }
 
-  std::size_t staged_bytes(const message& m) const { return (m.at.left * args_.compute.wire_bytes + 63) / 64 * 64; }
+  std::size_t staged_bytes(const message& m) const { return in_lines(m.at.left * args_.compute.wire_bytes); }
 
   static bool covers(const memory* m, const std::byte* begin, const std::byte* end) {
     return !m->find && m->base <= begin && end <= m->base + m->count * m->element_bytes;

@@ -47,6 +47,13 @@ struct operation {
   const operation* blocker = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };
 
+/// Precedes a call in checked mode: an operation.
+struct call_check {
+  virtual ~call_check() = default;
+  virtual operation& as_operation() = 0;
+  virtual void restart() = 0;
+};
+
 /// A state machine that moves the data of a call.
 struct driver {
   driver() = default;

@@ -49,7 +49,7 @@ struct pair_signature_call {
 /// that operation. The receiver compares.
 /// Errors  mismatch, in the same words on every rank.
 template <Transport T>
-class pair_comparison final : pair_signature_call, public collective_operation<T>, public before_pair {
+class pair_comparison final : pair_signature_call, public collective_operation<T>, public call_check {
  public:
   pair_comparison(engine<T>& e, const call_signature& mine, const collective_args& of,
                   const typename T::options& options, std::chrono::nanoseconds timeout)
@@ -58,7 +58,7 @@ class pair_comparison final : pair_signature_call, public collective_operation<T
     if (this->finished || !has_begun_) signatures_of(engine_).put_back(&signatures_);
   }
 
-  operation& first() override { return *this; }
+  operation& as_operation() override { return *this; }
   void restart() override { collective_operation<T>::restart(); }
 
  private:

@@ -53,13 +53,6 @@ struct pair_signatures {
   call_signature mine{}, theirs{};
 };
 
-/// Precedes a pair operation in checked mode.
-struct before_pair {
-  virtual ~before_pair() = default;
-  virtual operation& first() = 0;
-  virtual void restart() = 0;
-};
-
 /// Whether two operations use a common direction of one pair.
 inline bool share_a_direction(const operation& a, const operation& b) {
   const auto k = a.summary.what(), l = b.summary.what();
@@ -81,8 +74,8 @@ struct p2p_state {
   virtual advanced advance_apart(operation& o, advance_fn f, scratch<memory>*& its, const void* stream) = 0;
   virtual operation& blocker_of(operation& o) const = 0;
   virtual void run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) = 0;
-  virtual std::unique_ptr<before_pair> comparison_of(const call_types& types, const collective_args& args,
-                                                     const options& of_call, call_site site) = 0;
+  virtual std::unique_ptr<call_check> comparison_of(const call_types& types, const collective_args& args,
+                                                    const options& of_call, call_site site) = 0;
   virtual void abandon() = 0;
 };
 
@@ -161,8 +154,8 @@ class pairs final : public p2p_state<T> {
 
   // Defined in impl/calls.hpp.
   void run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) override;
-  std::unique_ptr<before_pair> comparison_of(const call_types& types, const collective_args& args,
-                                             const options& of_call, call_site site) override;
+  std::unique_ptr<call_check> comparison_of(const call_types& types, const collective_args& args,
+                                            const options& of_call, call_site site) override;
 
   void abandon() override {
     scratch_pool_.for_each([](scratch<memory>& s) { s.abandon(); });

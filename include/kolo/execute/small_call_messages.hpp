@@ -21,7 +21,7 @@ class small_call_messages {
       out[i] = transport().send(plan_.out[i].peer, args_.in.base + plan_.out[i].offset, plan_.out[i].bytes, tag);
     const bool is_staged =
         plan_.combines || args_.collective == kind::barrier;  // a barrier sends and receives in one place
-    const std::size_t each = plan_.receives > 0 ? (plan_.in[0].bytes + 63) / 64 * 64 : 0;
+    const std::size_t each = plan_.receives > 0 ? in_lines(plan_.in[0].bytes) : 0;
     auto* const staging = engine_.current_scratch->staging[0].at_least(is_staged ? plan_.receives * each : 0);
     for (int i = 0; i < plan_.receives; ++i) {
       auto* const to = is_staged ? staging + std::size_t(i) * each : args_.out.base + plan_.in[i].offset;

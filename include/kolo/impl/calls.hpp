@@ -139,8 +139,8 @@ template <Transport T>
 }
 
 template <class T>
-std::unique_ptr<before_pair> pairs<T>::comparison_of(const call_types& types, const collective_args& args,
-                                                     const options& of_call, call_site site) {
+std::unique_ptr<call_check> pairs<T>::comparison_of(const call_types& types, const collective_args& args,
+                                                    const options& of_call, call_site site) {
   if constexpr (compares_pairs<T>)
     if (const auto& transport = engine_.transport; args.peer != transport.rank())
       return std::make_unique<pair_comparison<T>>(engine_, signature_of(types, args, transport.size(), site), args,
@@ -200,10 +200,14 @@ call_signature signature_of(engine<T>& e, const call_types& types, const collect
 }
 // Kept out of the code of unchecked calls.
 template <Transport T>
-[[gnu::cold, gnu::noinline]] auto comparison_of(engine<T>& e, const call_types& types, const collective_args& args,
-                                                const typename options_of<T>::type& options, call_site site) {
-  return e.comparison_of(args.operation(), signature_of(e, types, args, site), timeout_of(e, args, options),
-                         summary_of(args));
+[[gnu::cold, gnu::noinline]] std::unique_ptr<call_check> comparison_of(engine<T>& e, const call_types& types,
+                                                                       const collective_args& args,
+                                                                       const typename options_of<T>::type& options,
+                                                                       call_site site) {
+  if (args.peer >= 0) return e.pairs->comparison_of(types, args, options, site);
+  return std::make_unique<typename engine<T>::comparison>(host_transport_of(e.transport), e.compared, args.operation(),
+                                                          signature_of(e, types, args, site),
+                                                          timeout_of(e, args, options), summary_of(args));
 }
 template <Transport T>
 [[gnu::cold, gnu::noinline]] void compare(engine<T>& e, const call_types& types, const collective_args& args,
@@ -211,8 +215,8 @@ template <Transport T>
   if (args.peer >= 0) {
     const auto c = e.pairs->comparison_of(types, args, options, site);
     if (!c) return;
-    e.enqueue_before(c->first());
-    return e.wait_or_abandon(c->first());
+    e.enqueue_before(c->as_operation());
+    return e.wait_or_abandon(c->as_operation());
   }
   e.compare(args.operation(), signature_of(e, types, args, site), timeout_of(e, args, options), summary_of(args));
 }

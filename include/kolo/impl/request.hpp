@@ -20,17 +20,14 @@ namespace detail::execute {
 /// A started or planned call, and in checked mode the comparison that precedes it.
 template <class T>
 struct pending_call {
-  using comparison = typename engine<T>::comparison;
-
   pending_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, const typename options_of<T>::type& options)
       : e{std::move(on)}, call{std::move(c)}, run{*e, call->args, options} {
     describe(run, call->args, summary_of(call->args), timeout_of(*e, call->args, options));
   }
   void enqueue() {
     call->begin(), has_ended = false;
-    if (before) before->restart(), e->enqueue_before(*before);
-    if (pair_before) pair_before->restart(), e->enqueue_before(pair_before->first());
-    core::with_rollback([&] { e->enqueue(run); }, [&] { abandon_before(); });
+    if (check) check->restart(), e->enqueue_before(check->as_operation());
+    core::with_rollback([&] { e->enqueue(run); }, [&] { abandon_check(); });
   }
   /// Ends the call once it has finished; only the first call has an effect.
   void end() {
@@ -38,11 +35,10 @@ struct pending_call {
   }
   void abandon() noexcept {
     e->abandon(run);
-    abandon_before();
+    abandon_check();
   }
-  void abandon_before() noexcept {
-    if (before) e->abandon(*before);
-    if (pair_before) e->abandon(pair_before->first());
+  void abandon_check() noexcept {
+    if (check) e->abandon(check->as_operation());
   }
 
   std::shared_ptr<engine<T>> e;
@@ -50,8 +46,7 @@ struct pending_call {
       fitted_nodes = e->resolved.fitted_nodes;
   std::unique_ptr<any_call> call;
   bool has_ended = false;
-  std::unique_ptr<comparison> before{};
-  std::unique_ptr<before_pair> pair_before{};
+  std::unique_ptr<call_check> check{};  ///< in checked mode
   collective_operation<T> run;
 };
 
@@ -69,10 +64,7 @@ std::unique_ptr<pending_call<T>> keep_call(const std::shared_ptr<engine<T>>& on,
                                            const typename options_of<T>::type& options, const call_types& types,
                                            call_site site) {
   auto all = std::make_unique<pending_call<T>>(on, std::move(call), options);
-  const auto& args = all->call->args;
-  if (!on->is_checked) return all;
-  if (args.peer >= 0) all->pair_before = on->pairs->comparison_of(types, args, options, site);
-  else all->before = comparison_of(*on, types, args, options, site);
+  if (on->is_checked) all->check = comparison_of(*on, types, all->call->args, options, site);
   return all;
 }
 

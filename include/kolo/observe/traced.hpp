@@ -67,16 +67,33 @@ class trace_log {
 
 namespace detail::observe {
 /// What the two specializations share. A rank that waits does not read the clock: the wait ends at the next event.
-class tracer : public engine_observer {
+template <Transport Base>
+class tracer : public Base, public engine_observer {
  public:
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit tracer(Args&&... args) : Base(std::forward<Args>(args)...) {}
+
   trace_log& log() { return log_; }
   const trace_log& log() const { return log_; }
+  Base& untraced() { return *this; }
+
+  void relax(backoff& p, const wait_context& s) {
+    const auto* last = waits_ ? log_.newest() : nullptr;
+    if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
+      const auto begin = now();
+      log_.add({begin, no_time, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
+      waits_ = true;
+    }
+    core::with_rollback([&] { Base::relax(p, s); }, [&] { now(); });
+  }
 
  protected:
   /// Returns the time, which does not decrease, and ends the open wait.
-  template <class Base>
-  std::int64_t time_on(const Base& transport) {
-    if constexpr (SelfClocked<Base>) last_ = trace_time(transport);
+  std::int64_t now() {
+    if constexpr (SelfClocked<Base>) last_ = trace_time(untraced());
     else last_ = std::max(last_, clock_.now());
     if (std::exchange(waits_, false))
       if (auto* wait = log_.newest()) wait->end = last_;
@@ -88,16 +105,6 @@ class tracer : public engine_observer {
     const auto doing = running();
     return log_.add({begin, end, doing.operation, is_watching() ? doing.sequence : execute::sequence_of(tag), bytes,
                      tag, doing.round, peer, kind});
-  }
-
-  void wait(const wait_context& s, auto now, auto relax) {
-    const auto* last = waits_ ? log_.newest() : nullptr;
-    if (!last || last->sequence != s.sequence || last->round != s.round || last->peer != s.peer) {
-      const auto begin = now();
-      log_.add({begin, no_time, s.operation, s.sequence, 0, 0, s.round, s.peer, trace_event::what::waited});
-      waits_ = true;
-    }
-    core::with_rollback(relax, now);
   }
 
  private:
@@ -120,22 +127,18 @@ template <class Base>
 class traced;
 
 template <MessageTransport Base>
-class traced<Base> : public Base, public detail::observe::tracer {
+class traced<Base> : public detail::observe::tracer<Base> {
+  using tracer = detail::observe::tracer<Base>;
+  using tracer::add_event, tracer::now;
+
  public:
-  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
   struct ticket {
     typename Base::ticket inner{};
     std::uint64_t event = 0;
   };
 
-  template <class... Args>
-    requires std::constructible_from<Base, Args...>
-  explicit traced(Args&&... args) : Base(std::forward<Args>(args)...) {}
+  using tracer::tracer;
 
-  void relax(backoff& p, const wait_context& s) {
-    wait(
-        s, [&] { return now(); }, [&] { Base::relax(p, s); });
-  }
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     const auto event = add_event(trace_event::what::sent, peer, bytes, tag, now(), no_time);
     return {Base::send(peer, data, bytes, tag), event};
@@ -146,30 +149,20 @@ class traced<Base> : public Base, public detail::observe::tracer {
   }
   bool done(ticket& t) {
     if (!Base::done(t.inner)) return false;
-    if (auto* e = log().find(t.event); e && e->end == no_time) e->end = now();
+    if (auto* e = this->log().find(t.event); e && e->end == no_time) e->end = now();
     return true;
   }
-
-  Base& untraced() { return *this; }
-
- private:
-  std::int64_t now() { return time_on(untraced()); }
 };
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class traced<Base> : public Base, public detail::observe::tracer {
+class traced<Base> : public detail::observe::tracer<Base> {
+  using tracer = detail::observe::tracer<Base>;
+  using tracer::add_event, tracer::now;
+
  public:
-  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
+  using tracer::tracer;
 
-  template <class... Args>
-    requires std::constructible_from<Base, Args...>
-  explicit traced(Args&&... args) : Base(std::forward<Args>(args)...), since_(std::size_t(Base::size())) {}
-
-  void relax(backoff& p, const wait_context& s) {
-    wait(
-        s, [&] { return now(); }, [&] { Base::relax(p, s); });
-  }
   std::byte* reserve(int peer) {
     auto* const slot = Base::reserve(peer);
     if (slot) begin(of(peer).out);
@@ -222,10 +215,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
     Base::end_board(all_posted);
   }
 
-  Base& untraced() { return *this; }
-
  private:
-  std::int64_t now() { return time_on(untraced()); }
   struct moments {
     std::int64_t out = no_time, in = no_time;  // no_time: not begun
   };
@@ -255,7 +245,7 @@ class traced<Base> : public Base, public detail::observe::tracer {
     }
   };
 
-  std::vector<moments> since_;
+  std::vector<moments> since_ = std::vector<moments>(std::size_t(Base::size()));
 };
 
 /// From now on the events of this rank name their operation and round. Call it separately for each communicator that

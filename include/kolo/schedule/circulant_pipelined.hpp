@@ -2,7 +2,7 @@
 // The pipelined circulant graph: a long vector in segments, in the least possible rounds for every number of ranks.
 #pragma once
 
-#include <kolo/schedule/schedule.hpp>
+#include <kolo/schedule/combinators.hpp>
 
 namespace kolo::inline KOLO_ABI {
 
@@ -90,10 +90,7 @@ struct circulant_pipelined::reduce {
   constexpr int blocks(int) const { return shape.segments; }
   constexpr int rounds(int p) const { return broadcast{shape}.rounds(p); }
   constexpr step at(int r, int p, int k) const {
-    step backwards;
-    for (const transfer& t : broadcast{shape}.at(r, p, rounds(p) - 1 - k))
-      backwards += {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send, .then = arrival::theirs_first};
-    return backwards;
+    return detail::schedule::backwards(broadcast{shape}.at(r, p, rounds(p) - 1 - k)[0], arrival::theirs_first);
   }
 };
 

@@ -22,9 +22,12 @@ constexpr kind kind_of_reverse(kind k) {
   if (k == kind::reduce) return kind::broadcast;
   return nothing;
 }
+constexpr transfer backwards(const transfer& t, arrival then = arrival::replace) {
+  return {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send, .then = then};
+}
 constexpr step backwards(const step& now) {
   step reversed;
-  for (const transfer& t : now) reversed += {.to = t.from, .send = t.receive, .from = t.to, .receive = t.send};
+  for (const transfer& t : now) reversed += backwards(t);
   return reversed;
 }
 

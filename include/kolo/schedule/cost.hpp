@@ -36,18 +36,21 @@ struct cost {
 };
 
 namespace detail::schedule {
-/// Adds what transfer t costs rank r.
-[[gnu::noinline]] constexpr void add_cost(cost& total, const transfer& t, int r, kind k, int blocks,
-                                          std::size_t bytes) {
-  const bool alone = t.to.count == 1 && t.to.first == r;
-  for (int i = 0; i < t.to.count && !alone; ++i) {
-    total.messages += 1;
-    total.sent += bytes_in(t.send, i, blocks, block_sets(k), bytes);
-  }
+inline constexpr auto one_link = [](int, int) { return 0U; };
+
+/// Adds what transfer t costs rank r of p to the total of each kind of link. `link(r, peer)`: the kind of that link.
+[[gnu::noinline]] constexpr void add_cost(cost* totals, const transfer& t, int r, int p, kind k, int blocks,
+                                          std::size_t bytes, auto link) {
+  for (int i = 0; i < t.to.count; ++i)
+    if (const int peer = t.to.at(i, p); peer != r) {
+      ++totals[link(r, peer)].messages;
+      totals[link(r, peer)].sent += bytes_in(t.send, i, blocks, block_sets(k), bytes);
+    }
   for (int i = 0; i < t.from.count; ++i) {
+    const int peer = t.from.at(i, p);
     const auto arrived = bytes_in(t.receive, i, blocks, block_sets(k), bytes);
-    if (!alone) total.received += arrived;
-    if (t.then != arrival::replace) total.combined += arrived;
+    if (peer != r) totals[link(r, peer)].received += arrived;
+    if (t.then != arrival::replace) totals[link(r, peer)].combined += arrived;
   }
 }
 }  // namespace detail::schedule
@@ -59,7 +62,8 @@ constexpr cost cost_of(const S& s, int r, int p, std::size_t bytes) {
   cost total{.rounds = s.rounds(p)};
   const int blocks = s.blocks(p);
   for (int k = 0; k < total.rounds; ++k)
-    for (const transfer& t : step{s.at(r, p, k)}) detail::schedule::add_cost(total, t, r, S::collective, blocks, bytes);
+    for (const transfer& t : step{s.at(r, p, k)})
+      detail::schedule::add_cost(&total, t, r, p, S::collective, blocks, bytes, detail::schedule::one_link);
   return total;
 }
 constexpr cost cost_of(const detail::schedule::ManySchedules auto& a, int r, int p, std::size_t bytes) {

@@ -2,7 +2,7 @@
 // Two binary trees whose leaves are inner nodes of the other tree: every rank forwards, and every port is busy.
 #pragma once
 
-#include <kolo/schedule/schedule.hpp>
+#include <kolo/schedule/combinators.hpp>
 
 #include <initializer_list>
 
@@ -106,14 +106,10 @@ struct double_tree::reduce {
   constexpr int blocks(int) const { return shape.segments; }
   constexpr int rounds(int p) const { return broadcast{shape}.rounds(p); }
   constexpr step at(int r, int p, int k) const {
-    step backwards;
+    step reversed;
     for (const transfer& t : broadcast{shape}.at(r, p, rounds(p) - 1 - k))
-      backwards += {.to = t.from,
-                    .send = t.receive,
-                    .from = t.to,
-                    .receive = t.send,
-                    .then = t.to.first > r ? arrival::mine_first : arrival::theirs_first};
-    return backwards;
+      reversed += detail::schedule::backwards(t, t.to.first > r ? arrival::mine_first : arrival::theirs_first);
+    return reversed;
   }
 };
 

@@ -52,18 +52,9 @@ template <std::size_t Links>
     for (int round = 0; round < s.rounds; ++round) {
       const auto before = all;
       for (const transfer& t : s.at(s.self, r, size, round)) {
-        for (int m = 0; m < t.to.count; ++m)
-          if (const int peer = t.to.at(m, size); peer != r) {
-            ++moved[link(r, peer)].messages;
-            moved[link(r, peer)].sent += bytes_in(t.send, m, s.blocks, schedule::block_sets(k), bytes);
-          }
-        for (int m = 0; m < t.from.count; ++m) {
-          const int peer = t.from.at(m, size);
-          const auto arrived = bytes_in(t.receive, m, s.blocks, schedule::block_sets(k), bytes);
-          cost& here = moved[link(r, peer)];
-          if (t.then != arrival::replace) here.combined += arrived;
-          if (peer != r) here.received += arrived, ++heard[link(r, peer)];
-        }
+        schedule::add_cost(moved, t, r, size, k, s.blocks, bytes, link);
+        for (int m = 0; m < t.from.count; ++m)
+          if (const int peer = t.from.at(m, size); peer != r) ++heard[link(r, peer)];
       }
       for (std::size_t w = 0; w < Links; ++w) {
         const bool sends = moved[w].sent > before.moved[w].sent,
@@ -91,7 +82,7 @@ template <std::size_t Links>
   constexpr int many = 256;
   const int ranks_tried = is_relative ? 1 : std::min(size, most_ranks_tried);
   workload l;
-  count_work<1>(&l, s, k, size, bytes, ranks_tried, [](int, int) { return 0u; });
+  count_work<1>(&l, s, k, size, bytes, ranks_tried, schedule::one_link);
   l.rounds = l.hops = double(s.rounds);
   if (!is_relative && size <= many) l.hops = longest_chain(s, size, [](int, int) { return 1; });
   if (on_board) {

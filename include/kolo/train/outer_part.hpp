@@ -35,7 +35,6 @@ struct outer_part {
   /// Updates the outer values with the mean difference as the gradient.
   template <class Rule>
   void update(const Rule& rule, long round) {
-    static_assert(UpdateRule<Rule, T>, "kolo: the rule of an outer optimizer is an UpdateRule: kolo::update::nesterov");
     apply(rule, std::span<T>{outer}, std::span<T>{difference}, states, round, {0, outer.size()});
   }
   /// Sets value = blend * value + (1 - blend) * outer.

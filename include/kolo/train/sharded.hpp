@@ -163,9 +163,6 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
                  bool are_local) {
     this->with_tensors(range, which, [&](auto index, const auto& values, const auto& gradients) {
       using T = typename std::remove_cvref_t<decltype(values)>::element_type;
-      static_assert(UpdateRule<Rule, T>,
-                    "kolo: an update rule must have states and rule(value, gradient, state, step); those of "
-                    "kolo::update take float and double");
       const std::size_t n = values.size();
       const int p = this->comm_.size();
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());

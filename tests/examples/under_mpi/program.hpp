@@ -7,7 +7,6 @@
 #include <complex>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 /// On failure ends the program on all ranks, so that the line of MPI_Finalize is missing.

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <numeric>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"

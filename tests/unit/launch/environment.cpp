@@ -3,7 +3,6 @@
 #include <kolo/launch/environment.hpp>
 
 #include <map>
-#include <tuple>
 
 #include "support/catch.hpp"
 

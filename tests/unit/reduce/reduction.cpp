@@ -3,8 +3,6 @@
 #include <kolo/reduce/reduction.hpp>
 
 #include <complex>
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "support/catch.hpp"

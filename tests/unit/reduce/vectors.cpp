@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
-#include <string>
 #include <type_traits>
 #include <vector>
 

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <barrier>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <mutex>

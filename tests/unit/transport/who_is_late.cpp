@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <latch>
-#include <thread>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"

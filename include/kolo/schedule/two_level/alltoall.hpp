@@ -12,6 +12,7 @@ namespace detail::schedule {
 /// The transfers inside read set 0 and write scratch; those between nodes read scratch and write set 1. If only one of
 /// the two levels exists, it reads set 0 and writes set 1. (See `hierarchical_phases`.)
 struct lanes_of_alltoall {
+  static constexpr bool in_parts = true;
   static constexpr step split_inside(const node_layout& on, const step& now) { return split_at(now, on.m); }
   static constexpr step split_between(const node_layout& on, const step& now) { return split_at(now, on.n); }
   static constexpr block_range inside(const node_layout& on, const block_range& lane) {
@@ -29,39 +30,32 @@ struct lanes_of_alltoall {
 /// Then every rank sends them to the ranks l of the other nodes. If nodes differ in size, every rank counts as a node.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::alltoall {
-  using inner = detail::schedule::type_or<kind::alltoall, pairwise::alltoall, Inside>;
-  using outer = detail::schedule::type_or<kind::alltoall, pairwise::alltoall, Between>;
+  using phases = detail::schedule::hierarchical_phases<detail::schedule::lanes_of_alltoall, two_level,
+                                                       pairwise::alltoall, pairwise::alltoall>;
   static constexpr auto collective = kind::alltoall;
   two_level shape{};
 
-  constexpr bool supports(int p) const {
-    return shape.nodes.holds(p) && at_level(p).all.fits(within(), across(), true);
-  }
+  constexpr bool supports(int p) const { return shape.nodes.holds(p) && at_level(p).fits(); }
   static constexpr int blocks(int p) { return p; }
   constexpr int scratch(int p) const {
-    const auto all = seating(p);
-    return all.m > 1 && all.n > 1 ? p : 0;
+    const phases level = at_level(p);
+    return level.all.m > 1 && level.all.n > 1 ? p : 0;
   }
   constexpr int rounds(int p) const {
-    const auto level = at_level(p);
-    return level.rounds_inside(within()) + level.rounds_between(across());
+    const phases level = at_level(p);
+    return level.rounds_inside() + level.rounds_between();
   }
   constexpr step at(int r, int p, int k) const {
-    const auto level = at_level(p);
+    const phases level = at_level(p);
     const auto me = level.all.of(r);
-    const int begun = level.rounds_inside(within());
-    return k < begun ? level.inside(within(), me, k) : level.between(across(), me, k - begun);
+    const int begun = level.rounds_inside();
+    return k < begun ? level.inside(me, k) : level.between(me, k - begun);
   }
 
  private:
-  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
-  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
-  constexpr detail::schedule::node_layout seating(int p) const {
+  constexpr phases at_level(int p) const {
     const detail::schedule::node_layout all{shape.nodes, 0, p};
-    return all.has_equal_nodes() ? all : detail::schedule::node_layout{{.ranks_per_node = 1}, 0, p};
-  }
-  constexpr auto at_level(int p) const {
-    return detail::schedule::hierarchical_phases<detail::schedule::lanes_of_alltoall>{seating(p), {}};
+    return {shape, all.has_equal_nodes() ? all : detail::schedule::node_layout{{.ranks_per_node = 1}, 0, p}};
   }
 };
 

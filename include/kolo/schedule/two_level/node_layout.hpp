@@ -6,18 +6,17 @@
 #include <kolo/schedule/family.hpp>
 #include <kolo/schedule/topology.hpp>
 
+#include <type_traits>
 #include <utility>
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
 
-/// The family's schedule of kind K, or `Otherwise` if it has none.
-template <kind K, class Otherwise, class Family>
+/// The family's schedule of the kind of `Otherwise`, which is the schedule if it has none.
+template <Schedule Otherwise, class Family>
 constexpr auto schedule_or(const Family& family) {
-  if constexpr (AlgorithmFor<Family, K>) return schedule_of<K>(family);
+  if constexpr (AlgorithmFor<Family, Otherwise::collective>) return schedule_of<Otherwise::collective>(family);
   else return Otherwise{};
 }
-template <kind K, class Otherwise, class Family>
-using type_or = decltype(schedule_or<K, Otherwise>(std::declval<Family>()));
 
 constexpr step renamed(const step& now, auto peers, auto blocks) {
   step to;
@@ -81,18 +80,12 @@ class node_layout {
 
   /// Whether the peers of a schedule for the lanes of a node, or for the nodes, can be renamed; with `in_parts`, also
   /// its blocks.
-  constexpr bool fits_inside(const Schedule auto& s, bool in_parts = false) const {
+  constexpr bool fits_inside(const Schedule auto& s, bool in_parts) const {
     return m == 1 || (can_rename(s, m, has_equal_runs(), in_parts) && s.blocks(m) == m);
   }
-  constexpr bool fits_between(const Schedule auto& s, bool in_parts = false) const {
+  constexpr bool fits_between(const Schedule auto& s, bool in_parts) const {
     return n == 1 || (can_rename(s, n, has_equal_nodes(), in_parts) && (!in_parts || s.blocks(n) == n));
   }
-  /// Whether both fit.
-  template <Schedule Inner, Schedule Outer>
-  constexpr bool fits(const Inner& within, const Outer& across, bool in_parts = false) const {
-    return fits_inside(within, in_parts) && fits_between(across, in_parts);
-  }
-
   /// A round of a tree within a run: the leader ends with the combination of the blocks `all` of all ranks of the run.
   constexpr step reduce_to_leader(const node_position& me, int r, int k, const block_range& all) const {
     return renamed(
@@ -165,45 +158,69 @@ constexpr step split_at(const step& now, int size) {
   return transfers;
 }
 
-/// The rounds of two levels. `cut` gives the blocks of a lane in a node, and of a node on a lane:
+/// The rounds of two levels: a schedule for the lanes of a node, and one for the nodes on a lane. `Inner` and `Outer`
+/// replace what the families lack. `cut` gives the blocks of a lane in a node, and of a node on a lane:
 /// `cut.inside(node_layout, range)`, `cut.across(node_layout, range, lane, first_node)`, `cut.all(node_layout)`; and
 /// splits transfers where needed: `cut.split_inside(node_layout, step)`, `cut.split_between(node_layout, step)`.
-template <class Cut>
+template <class Cut, class Family, Schedule Inner, Schedule Outer>
 struct hierarchical_phases {
+  using inner = decltype(schedule_or<Inner>(std::declval<Family>().inside));
+  using outer = decltype(schedule_or<Outer>(std::declval<Family>().between));
+  static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
   node_layout all;
-  Cut cut;
+  [[no_unique_address]] inner within;
+  [[no_unique_address]] outer across;
+  [[no_unique_address]] Cut cut;
 
+  constexpr hierarchical_phases(const Family& shape, const node_layout& on)
+      : all{on},
+        within{schedule_or<Inner>(shape.inside)},
+        across{schedule_or<Outer>(shape.between)},
+        cut{cut_for(on, across)} {}
+  constexpr hierarchical_phases(const Family& shape, int p)
+      : hierarchical_phases{shape, {shape.nodes, shape.lanes, p}} {}
+
+  constexpr bool fits() const {
+    return all.fits_inside(within, Cut::in_parts) && all.fits_between(across, Cut::in_parts);
+  }
   constexpr int blocks() const { return cut.all(all).count; }
-  constexpr int rounds_inside(const Schedule auto& s) const { return all.m > 1 ? s.rounds(all.m) : 0; }
+  constexpr int rounds_inside() const { return all.m > 1 ? within.rounds(all.m) : 0; }
   /// The rounds of `up`; `down` takes as many.
-  constexpr int rounds_up(const Schedule auto& s) const { return all.joining() + rounds_inside(s); }
-  constexpr int rounds_between(const Schedule auto& s) const { return all.n > 1 ? s.rounds(all.n) : 0; }
+  constexpr int rounds_up() const { return all.joining() + rounds_inside(); }
+  constexpr int rounds_between() const { return all.n > 1 ? across.rounds(all.n) : 0; }
+  constexpr int reduce_rounds_between() const { return all.n > 1 ? schedule::reduce_rounds(across, all.n) : 0; }
 
   /// Up: at the end every leader has what the ranks of its node contribute to its lane.
-  constexpr step up(const Schedule auto& reduce_scatter, const node_position& me, int r, int k) const {
+  constexpr step up(const node_position& me, int r, int k) const {
     if (k < all.joining()) return all.reduce_to_leader(me, r, k, cut.all(all));
-    return inside(reduce_scatter, me, k - all.joining());
+    return inside(me, k - all.joining());
   }
   /// Down: at the end all ranks of the node have the blocks of all its lanes.
-  constexpr step down(const Schedule auto& allgather, const node_position& me, int r, int k) const {
-    const int spreading = rounds_inside(allgather);
-    if (k < spreading) return inside(allgather, me, k);
+  constexpr step down(const node_position& me, int r, int k) const {
+    const int spreading = rounds_inside();
+    if (k < spreading) return inside(me, k);
     return backwards(all.reduce_to_leader(me, r, all.joining() - 1 - (k - spreading), cut.all(all)));
   }
-  constexpr step inside(const Schedule auto& s, const node_position& me, int k) const {
+  constexpr step inside(const node_position& me, int k) const {
     if (me.index > 0) return {};
     return renamed(
-        cut.split_inside(all, s.at(me.lane, all.m, k)),
+        cut.split_inside(all, within.at(me.lane, all.m, k)),
         [&](const peer_range& lanes) { return all.inside(lanes, me.node); },
         [&](const block_range& of) { return cut.inside(all, of); });
   }
   /// Between nodes, on every lane; node `first_node` is the first.
-  constexpr step between(const Schedule auto& s, const node_position& me, int k, int first_node = 0) const {
+  constexpr step between(const node_position& me, int k, int first_node = 0) const {
     if (me.index > 0) return {};
     return renamed(
-        cut.split_between(all, s.at(mod(me.node - first_node, all.n), all.n, k)),
+        cut.split_between(all, across.at(mod(me.node - first_node, all.n), all.n, k)),
         [&](const peer_range& nodes) { return all.across(nodes, me.lane, first_node); },
         [&](const block_range& of) { return cut.across(all, of, me.lane, first_node); });
+  }
+
+ private:
+  static constexpr Cut cut_for(const node_layout& on, const outer& across) {
+    if constexpr (std::is_empty_v<Cut>) return {};
+    else return {on.n > 1 ? across.blocks(on.n) : 1};
   }
 };
 

@@ -12,6 +12,7 @@ namespace detail::schedule {
 /// If runs are equal, a lane has all parts of its runs. Otherwise every part is cut into m blocks, and lane l has block
 /// l of every part, so that the lanes of neighbouring nodes have a regular range. (See `hierarchical_phases`.)
 struct lanes_of_parts {
+  static constexpr bool in_parts = true;
   static constexpr int each(const node_layout& on) { return on.has_equal_runs() ? 1 : on.m; }  ///< blocks of a part
   static constexpr block_range all(const node_layout& on) { return {0, on.p * each(on)}; }
   /// The parts of these lanes on all nodes. A range that wraps around the end continues in the next node, which is
@@ -59,111 +60,90 @@ struct path_to_lanes {
     return {all.rank(node, run) * all.m + lane, int(all.run_of(node, run).count), all.m};
   }
 };
-
-constexpr hierarchical_phases<lanes_of_parts> level_of_parts(const node_layout& all) { return {all, {}}; }
 }  // namespace detail::schedule
 
 /// Inside the nodes first, then between them: every rank ends with its own part.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::reduce_scatter {
-  using inner = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Inside>;
-  using outer = detail::schedule::type_or<kind::reduce_scatter, circulant::reduce_scatter, Between>;
+  using phases = detail::schedule::hierarchical_phases<detail::schedule::lanes_of_parts, two_level,
+                                                       circulant::reduce_scatter, circulant::reduce_scatter>;
   static constexpr auto collective = kind::reduce_scatter;
-  static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
+  static constexpr bool ordered = phases::ordered;
   two_level shape{};
 
-  constexpr bool supports(int p) const {
-    return shape.nodes.holds(p) && at_level(p).all.fits(within(), across(), true);
-  }
-  constexpr int blocks(int p) const { return at_level(p).blocks(); }
+  constexpr bool supports(int p) const { return shape.nodes.holds(p) && phases{shape, p}.fits(); }
+  constexpr int blocks(int p) const { return phases{shape, p}.blocks(); }
   constexpr int rounds(int p) const {
-    const auto level = at_level(p);
-    return level.rounds_up(within()) + level.rounds_between(across()) +
-           detail::schedule::path_to_lanes{level.all}.rounds();
+    const phases level{shape, p};
+    return level.rounds_up() + level.rounds_between() + detail::schedule::path_to_lanes{level.all}.rounds();
   }
   constexpr int reduce_rounds(int p) const {
-    const auto level = at_level(p);
-    return level.rounds_up(within()) + level.rounds_between(across());
+    const phases level{shape, p};
+    return level.rounds_up() + level.rounds_between();
   }
   constexpr step at(int r, int p, int k) const {
-    const auto level = at_level(p);
+    const phases level{shape, p};
     const auto me = level.all.of(r);
-    const int up = level.rounds_up(within()), there = up + level.rounds_between(across());
-    if (k < up) return level.up(within(), me, r, k);
-    if (k < there) return level.between(across(), me, k - up);
+    const int up = level.rounds_up(), there = up + level.rounds_between();
+    if (k < up) return level.up(me, r, k);
+    if (k < there) return level.between(me, k - up);
     return detail::schedule::path_to_lanes{level.all}.scatter(me, r, k - there);
   }
-
- private:
-  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
-  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
 /// Between the nodes first, then inside them: every rank ends with all blocks.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::allgather {
-  using inner = detail::schedule::type_or<kind::allgather, circulant::allgather, Inside>;
-  using outer = detail::schedule::type_or<kind::allgather, circulant::allgather, Between>;
+  using phases = detail::schedule::hierarchical_phases<detail::schedule::lanes_of_parts, two_level,
+                                                       circulant::allgather, circulant::allgather>;
   static constexpr auto collective = kind::allgather;
   two_level shape{};
 
-  constexpr bool supports(int p) const {
-    return shape.nodes.holds(p) && at_level(p).all.fits(within(), across(), true);
-  }
-  constexpr int blocks(int p) const { return at_level(p).blocks(); }
+  constexpr bool supports(int p) const { return shape.nodes.holds(p) && phases{shape, p}.fits(); }
+  constexpr int blocks(int p) const { return phases{shape, p}.blocks(); }
   constexpr int rounds(int p) const {
-    const auto level = at_level(p);
-    return detail::schedule::path_to_lanes{level.all}.rounds() + level.rounds_between(across()) +
-           level.rounds_up(within());
+    const phases level{shape, p};
+    return detail::schedule::path_to_lanes{level.all}.rounds() + level.rounds_between() + level.rounds_up();
   }
   constexpr step at(int r, int p, int k) const {
-    const auto level = at_level(p);
+    const phases level{shape, p};
     const auto me = level.all.of(r);
     const detail::schedule::path_to_lanes path{level.all};
-    const int begun = path.rounds(), down = begun + level.rounds_between(across());
+    const int begun = path.rounds(), down = begun + level.rounds_between();
     if (k < begun) return path.gather(me, r, k);
-    if (k < down) return level.between(across(), me, k - begun);
-    return level.down(within(), me, r, k - down);
+    if (k < down) return level.between(me, k - begun);
+    return level.down(me, r, k - down);
   }
-
- private:
-  constexpr inner within() const { return detail::schedule::schedule_or<inner::collective, inner>(shape.inside); }
-  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, shape.lanes, p}); }
 };
 
 /// On one lane.
 template <class Inside, class Between>
 struct two_level<Inside, Between>::gather {
-  using outer = detail::schedule::type_or<kind::gather, binomial::gather, Between>;
+  using phases = detail::schedule::hierarchical_phases<detail::schedule::lanes_of_parts, two_level, binomial::gather,
+                                                       binomial::gather>;
   static constexpr auto collective = kind::gather;
   two_level shape{};
   int root = 0;
 
-  constexpr bool supports(int p) const {
-    return shape.nodes.holds(p) && root >= 0 && root < p &&
-           detail::schedule::node_layout{shape.nodes, 1, p}.fits_between(across(), true);
-  }
+  constexpr bool supports(int p) const { return shape.nodes.holds(p) && root >= 0 && root < p && at_level(p).fits(); }
   static constexpr int blocks(int p) { return p; }
   constexpr int rounds(int p) const {
-    const auto level = at_level(p);
-    return level.all.joining() + level.rounds_between(across()) + (level.all.of(root).index > 0 ? 1 : 0);
+    const phases level = at_level(p);
+    return level.all.joining() + level.rounds_between() + (level.all.of(root).index > 0 ? 1 : 0);
   }
   constexpr step at(int r, int p, int k) const {
-    const auto level = at_level(p);
+    const phases level = at_level(p);
     const auto me = level.all.of(r), its = level.all.of(root);
     const int joining = level.all.joining(), leader = root - its.index;
     if (k < joining) return level.all.collect(me, r, k, 1);
-    if (k < joining + level.rounds_between(across())) return level.between(across(), me, k - joining, its.node);
+    if (k < joining + level.rounds_between()) return level.between(me, k - joining, its.node);
     if (r == leader) return transfer{.to = root, .send = level.cut.all(level.all)};
     if (r == root) return transfer{.from = leader, .receive = level.cut.all(level.all)};
     return {};
   }
 
  private:
-  constexpr outer across() const { return detail::schedule::schedule_or<outer::collective, outer>(shape.between); }
-  constexpr auto at_level(int p) const { return detail::schedule::level_of_parts({shape.nodes, 1, p}); }
+  constexpr phases at_level(int p) const { return {shape, {shape.nodes, 1, p}}; }
 };
 
 /// The gather in reverse.
