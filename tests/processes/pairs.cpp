@@ -91,3 +91,36 @@ TEST_CASE("receive: a stopped peer is named after the timeout") {
   CHECK(end.said == all_say(2, "timeout 1"));
   CHECK(end.no_process_left);
 }
+
+TEST_CASE("exchange: a rank that wakes when its peer has made two calls more takes none of them for the peer's part") {
+  const auto end = on_processes(2, [&](auto& comm) {
+    namespace os = kolo::detail::os;
+    int x[4]{}, y[4]{};
+    std::vector<int> more(1000);
+    kolo::barrier(comm);  // both have come
+    for (int again = 0; again < 5; ++again) {
+      if (comm.rank() == 0) {
+        const os::process_id peer{static_cast<pid_t>(comm.transport().who(1).among), comm.transport().who(1).number};
+        const auto sleeps_in_exchange = [&, its = comm.transport().recorder(1)] {
+          const auto n = its->last();
+          return n.summary.what() == kolo::kind::exchange && n.waits() && os::read_status(peer.pid).state == 'S';
+        };
+        while (!sleeps_in_exchange() && !comm.transport().failed()) ::sched_yield();
+        ::kill(peer.pid, SIGSTOP);
+        while (!os::is_stopped(peer) && os::is_alive(peer)) ::sched_yield();
+        kolo::exchange(comm, x, y, 1);  // the two ranks use a different memory for each of the three calls
+        kolo::send(comm, more, 1);
+        kolo::broadcast(comm, x, 0);
+        ::kill(peer.pid, SIGCONT);
+      } else if (const auto said = end_of([&] {
+                   kolo::exchange(comm, x, y, 0);
+                   kolo::receive(comm, more, 0);
+                   kolo::broadcast(comm, x, 0);
+                 });
+                 said != "fine")
+        return said;
+    }
+    return std::string{"fine"};
+  });
+  CHECK(end.said == all_say(2, "fine"));
+}

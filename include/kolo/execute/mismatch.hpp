@@ -59,6 +59,7 @@ class mismatch_checker {
   }
   [[gnu::cold, gnu::noinline]] void check_strays_of_all() {
     strays_checked_ = operation_.waiting.checked;
+    did_other_ = std::exchange(does_other_, -1);
     for (int peer = 0; peer < transport().size(); ++peer) {
       if (!may_be_stray(peer)) continue;
       check_stray(peer, transport().peek(peer));
@@ -89,12 +90,19 @@ class mismatch_checker {
     if (compares || sequence_of(theirs) != sequence_of(tag()) || theirs == tag()) return;
     report_mismatch(peer, {.tag = theirs});
   }
-  /// A rank that waits for this one in a collective that this one has not begun has done its part of all calls before:
-  /// had it sent what this rank waits for, that would be here by the second check.
+  /// Whether the rank that this one waits for did something else at the check before, too. It has done its part before
+  /// that: had it sent what this rank waits for, the polls since then would have found it. A first check may come
+  /// between a poll and what the rank sends then.
+  bool still_does_other(int peer) {
+    if (peer != now().peer) return false;
+    does_other_ = peer;
+    return did_other_ == peer;
+  }
+  /// A rank that waits for this one in a collective that this one has not begun does something else.
   void check_collective(int peer, const transport::flight_recorder& its) {
     const auto n = its.last();
     const bool is_next = n.with < 0 && !n.has_ended && n.sequence > engine_.sequence;
-    if (is_next && n.peer == transport().rank() && peer == now().peer && std::exchange(in_collective_, peer) == peer)
+    if (is_next && n.peer == transport().rank() && still_does_other(peer))
       report_mismatch(peer, {.tag = n.summary.what() == comparison_marker.what()
                                         ? transport::split_tag
                                         : message_tag(n.sequence, std::uint32_t(n.summary.what()))});
@@ -104,9 +112,7 @@ class mismatch_checker {
     if (!a.data || a.tag == tag()) return;
     const bool is_other = a.tag == transport::split_tag || is_p2p_tag(a.tag) || operation_.is_point_to_point();
     if (!is_other && std::int32_t(theirs - mine) <= 0) report_mismatch(peer, a);  // numbers wrap
-    // A rank that calls something else has done its part before: had it sent what this rank waits for, that would be
-    // here by the second check.
-    if (is_other && peer == now().peer && std::exchange(doing_other_, peer) == peer) report_mismatch(peer, a);
+    if (is_other && still_does_other(peer)) report_mismatch(peer, a);
   }
 
   /// Both ranks make the same call to each other.
@@ -143,7 +149,7 @@ class mismatch_checker {
   const collective_args& args_;
   operation& operation_;
   backoff::clock::time_point strays_checked_{};
-  int doing_other_ = -1, in_collective_ = -1;  ///< the rank that was so at the check before
+  int does_other_ = -1, did_other_ = -1;  ///< the awaited rank, if it does something else; and at the check before
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute
