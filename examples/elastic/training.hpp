@@ -84,7 +84,7 @@ bool let_join(Comm& comm, const settings& o, const state& s) {
   try {
     comm = comm.grow(o.meeting, {.timeout = std::chrono::seconds{20}, .newcomers = o.ranks - before});
   } catch (const kolo::error& e) {
-    if (comm.transport().failed() != nullptr) throw;  // a present rank failed
+    if (comm.failed() != nullptr) throw;  // a present rank failed
     kolo::on_root(comm, [&] { report(comm, before, e.what(), s); });
     return false;
   }
@@ -106,7 +106,7 @@ void train_on_present_ranks(Comm& comm, bool has_joined, const settings& o, cons
       may_join = let_join(comm, o, s);
       is_at_checkpoint = false;
     } catch (const kolo::error& e) {
-      if (comm.transport().failed() == nullptr) throw;  // no rank failed: reading or writing the checkpoint did
+      if (comm.failed() == nullptr) throw;  // no rank failed: reading or writing the checkpoint did
       before = comm.size();
       comm = comm.shrink({.timeout = std::chrono::seconds{20}});
       is_at_checkpoint = true;

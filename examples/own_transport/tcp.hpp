@@ -5,6 +5,7 @@
 #include "failure_channel.hpp"
 #include "rendezvous.hpp"
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/kolo.hpp>
 
 #include <sys/uio.h>

@@ -3,6 +3,7 @@
 // during backward(). Opt-in.
 #pragma once
 
+#include <kolo/impl/engine.hpp>
 #include <kolo/train.hpp>
 
 #include <torch/csrc/autograd/function.h>

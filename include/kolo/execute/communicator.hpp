@@ -134,7 +134,10 @@ class communicator {
   choices take_choices();            ///< moves them out: this communicator selects again
   void begin_with(choices&& known);  ///< replaces its own choices; name and fit tables before
 
-  T& transport() const;  ///< for what only that kind of transport can do
+  /// What broke this communicator, the cause that every call on it throws; null: it is usable. Not collective.
+  const failure* failed() const;
+
+  T& transport() const;  ///< for what only that kind of transport can do; compiled mode: with impl/engine.hpp
   const std::shared_ptr<detail::execute::engine<T>>& engine() const { return engine_; }  ///< for the collectives
 
  private:

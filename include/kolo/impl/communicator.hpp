@@ -34,6 +34,10 @@ T& communicator<T>::transport() const {
   return engine_->transport;
 }
 template <class T>
+const failure* communicator<T>::failed() const {
+  return engine_->transport.failed();
+}
+template <class T>
 int communicator<T>::rank() const {
   return transport().rank();
 }

@@ -21,6 +21,8 @@ KOLO_MEMORY(KOLO_LIBRARY, kolo::threads::transport)
 KOLO_TRAIN(KOLO_LIBRARY, kolo::shm::transport)
 KOLO_TRAIN(KOLO_LIBRARY, kolo::threads::transport)
 KOLO_TRAIN(KOLO_LIBRARY, kolo::self::transport)
+KOLO_LIBRARY std::shared_ptr<kolo::detail::execute::engine<kolo::self::transport>>
+kolo::detail::execute::make_engine<kolo::self::transport>();
 KOLO_LIBRARY void kolo::detail::launch::run_each<kolo::threads::communicator>(int, const kolo::threads::options&, void*,
                                                                               void (*)(void*,
                                                                                        kolo::threads::communicator&));

@@ -19,11 +19,14 @@ namespace {
 template <class Most, class One>
 std::string disagreement(int p, Most most, One one) {
   const auto said = on_threads(p, [&](auto& comm) {
-    return words_of([&] {
+    const bool was_usable = comm.failed() == nullptr;
+    const auto words = words_of([&] {
       if (comm.rank() == 1) one(comm);
       else most(comm);
       kolo::barrier(comm);
     });
+    const bool has_cause = was_usable && comm.failed() && words == kolo::error{*comm.failed()}.what();
+    return has_cause ? words : "comm.failed() is not the cause";
   });
   return said == all_say(p, said[0]) ? said[0] : "different words: " + said[0] + " / " + said[1];
 }

@@ -167,16 +167,16 @@ struct hierarchical_phases {
   using inner = decltype(schedule_or<Inner>(std::declval<Family>().inside));
   using outer = decltype(schedule_or<Outer>(std::declval<Family>().between));
   static constexpr bool ordered = is_ordered<inner>() && is_ordered<outer>();
-  node_layout all;
   [[no_unique_address]] inner within;
   [[no_unique_address]] outer across;
   [[no_unique_address]] Cut cut;
+  node_layout all;  // last: where g++ sees empty members lie, there is something initialised
 
   constexpr hierarchical_phases(const Family& shape, const node_layout& on)
-      : all{on},
-        within{schedule_or<Inner>(shape.inside)},
+      : within{schedule_or<Inner>(shape.inside)},
         across{schedule_or<Outer>(shape.between)},
-        cut{cut_for(on, across)} {}
+        cut{cut_for(on, across)},
+        all{on} {}
   constexpr hierarchical_phases(const Family& shape, int p)
       : hierarchical_phases{shape, {shape.nodes, shape.lanes, p}} {}
 

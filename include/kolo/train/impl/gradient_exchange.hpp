@@ -258,7 +258,7 @@ void gradient_exchange<T>::exchange(bool updates) {
   };
   const auto give_up = [&] {
     drop_step();  // the other gradients are averages already: another step must not average them again
-    if (!comm_.transport().failed()) end_join();
+    if (!comm_.failed()) end_join();
   };
   core::with_rollback([&] { exchange_rows(); }, give_up);
   end_join();
