@@ -3,6 +3,7 @@
 #include "program.hpp"
 
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <thread>
 
