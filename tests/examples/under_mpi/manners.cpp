@@ -4,6 +4,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <thread>
 
