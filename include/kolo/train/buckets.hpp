@@ -94,7 +94,8 @@ struct planned_tensor {
 /// nothing. Uses the table that also selects the algorithm, so the result is the same on every rank and in every run on
 /// this transport. `candidates`: those of collective k.
 template <class T>
-std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_fn* candidates, std::size_t all_bytes);
+[[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_fn* candidates,
+                                     std::size_t all_bytes);
 
 /// A hash that ranks compare: it differs if ranks add different values, or add them in a different order.
 struct digest {

@@ -2,7 +2,6 @@
 // Base of the replicated and the sharded optimizer: the exchange of buckets, joined ranks, and the checks of misuse.
 #pragma once
 
-#include <kolo/core/own_header.hpp>
 #include <kolo/train/leaf_sums.hpp>
 #include <kolo/train/local_gradients.hpp>
 #include <kolo/train/options.hpp>
@@ -16,30 +15,44 @@
 
 namespace kolo::inline KOLO_ABI {
 
-namespace detail::core::own_header {
-template <class T>
-  requires true inline constexpr bool includes_kolo_train_hpp<T> = true;
-}  // namespace detail::core::own_header
-
 namespace detail::train {
 
-/// All of an optimizer that depends neither on the types of its parameters nor on its operator: compiled once for each
-/// transport. The derived class has the parameters, and does for bucket b:
-///
-/// * `pack(b)`: called before each `start_bucket(b)`, after each of the bucket's gradients was prepared
-/// * `start_bucket(b)`: returns a request for the exchange, a collective of kind `collective`
-/// * `bucket_arrived(b, factor)`: called when it has ended; the gradients must still be multiplied by `factor`
-/// * `arrived_by_leaves(b, sums)`: the same with `options.leaves`
-/// * `update_early(b)`: called after that, only in a `step()`: the bucket's parameters may be updated now
-///
-/// and for all of them:
-///
-/// * `begin_step()`: called before a `step()` exchanges the gradients that have not been exchanged yet; `refuse_step()`
-///   if that throws
-/// * `update()`: called when all buckets are exchanged; updates the parameters that are not updated yet
-/// * `drop()`: called when all buckets are exchanged and nothing is updated
+/// What an optimizer does by the types of its parameters, its operator and its algorithm.
 template <class T>
-class gradient_exchange : private bucket_exchange<T> {
+struct optimizer_hooks {
+  // For bucket b:
+  /// Called before each `start`, after each of the bucket's gradients was prepared.
+  virtual void pack(std::size_t b) = 0;
+  /// Returns a request for the exchange.
+  virtual request<T> start(std::size_t b) = 0;
+  /// Called when it has ended; the gradients must still be multiplied by `factor`.
+  virtual void arrived(std::size_t b, double factor) = 0;
+  /// The same with `options.leaves`.
+  virtual void arrived_by_leaves(std::size_t b, leaf_sums<T>& sums) = 0;
+  /// Called after that, only in a `step()`: the bucket's parameters may be updated now.
+  virtual void update_early(std::size_t b) = 0;
+
+  // For all of them:
+  /// Called before a `step()` exchanges the gradients that have not been exchanged yet; `refuse_step` if that throws.
+  virtual void begin_step() = 0;
+  virtual void refuse_step() = 0;
+  /// Called when all buckets are exchanged: updates the parameters that are not updated yet; `drop`: none is updated.
+  virtual void update() = 0;
+  virtual void drop() = 0;
+
+  // For the parameters:
+  virtual refusal refuses_shape(std::size_t i) = 0;  ///< of the parameter that has this index now
+  virtual refusal refuses_shapes() = 0;              ///< of all, and if there are more or fewer
+  virtual void exchange_rows() = 0;
+  virtual void clear_rows() = 0;
+
+ protected:
+  ~optimizer_hooks() = default;
+};
+
+/// All of an optimizer that depends on its transport alone: compiled once for each.
+template <class T>
+class gradient_exchange {
  public:
   gradient_exchange(const gradient_exchange&) = delete;
   gradient_exchange& operator=(const gradient_exchange&) = delete;
@@ -93,43 +106,31 @@ class gradient_exchange : private bucket_exchange<T> {
   [[noreturn]] void refuse(const std::string& sentence);
 
  protected:
-  gradient_exchange(communicator<T>& comm, const optimizer_options& o, kind collective,
+  /// `hooks` may be called from the end of the constructor on.
+  gradient_exchange(const communicator<T>& comm, const optimizer_options& o, optimizer_hooks<T>& hooks, kind collective,
                     execute::candidates_fn* candidates, local_gradients&& local);
-  ~gradient_exchange() override = default;
+  ~gradient_exchange() = default;
 
-  /// Called for each bucket, if options.leaves is set. `k` must outlive this object.
+  /// Called for each bucket, if options.leaves is set. `k`: the kernel of an operator that outlives this object.
   void add_leaf_sums(bucket<std::byte> gradients, const kernel& k);
   /// Called while no bucket is being exchanged.
   void drop_step();
   /// Returns the factor that turns a mean over all ranks into one over the ranks with data; 1 if that is not asked for.
   double left_to_multiply();
 
-  communicator<T>& comm_;
+  const communicator<T>& comm_;
   optimizer_options options_;
   local_gradients local_;
   bucket_plan plan_;
   bool has_data_ = true;
-  std::vector<request<T>> gathered_{};  ///< allgathers of whole gradients, after the sums
+  std::vector<leaf_sums<T>> leaf_sums_{};  ///< of each bucket; none without options.leaves
+  std::vector<request<T>> gathered_{};     ///< allgathers of whole gradients, after the sums, from their memory
 
  private:
-  virtual void pack(std::size_t b) = 0;
-  virtual request<T> start_bucket(std::size_t b) = 0;
-  virtual void bucket_arrived(std::size_t b, double factor) = 0;
-  virtual void arrived_by_leaves(std::size_t b, leaf_sums<T>& sums) = 0;
-  virtual void update_early(std::size_t) {}
-  virtual void begin_step() {}
-  virtual void refuse_step() {}
-  virtual void update() = 0;
-  virtual void drop() {}
-
-  virtual refusal refuses_shape(std::size_t i) = 0;  ///< of the parameter that has this index now
-  virtual refusal refuses_shapes() = 0;              ///< of all, and if there are more or fewer
-  virtual void exchange_rows() = 0;
-  virtual void clear_rows() = 0;
-
-  void prepare(std::size_t b) override;
-  request<T> start(std::size_t b) override;
-  void arrived(std::size_t b) override;
+  friend bucket_queue<T>;
+  void prepare(std::size_t b);
+  request<T> start(std::size_t b);
+  void arrived(std::size_t b);
 
   void demand(const refusal& wrong);
   void demand_exchange();
@@ -145,9 +146,9 @@ class gradient_exchange : private bucket_exchange<T> {
   std::size_t join_by(void (*between)(void*), void* argument);
   void prepare_join();
 
-  std::vector<leaf_sums<T>> leaf_sums_{};  ///< of each bucket; none without options.leaves
-  std::uint64_t active_ = 0;               ///< ranks that have data
-  std::size_t leaves_given_ = 0;           ///< calls of leaf() in this step
+  optimizer_hooks<T>& hooks_;
+  std::uint64_t active_ = 0;      ///< ranks that have data
+  std::size_t leaves_given_ = 0;  ///< calls of leaf() in this step
   bool joins_begun_ = false, updates_early_ = false;
   std::optional<request<T>> join_{};
 

@@ -24,7 +24,7 @@ namespace detail::train {
 
 /// Collective: returns whether all ranks have the same number.
 template <class T>
-bool are_alike(const communicator<T>& comm, std::uint64_t number);
+[[gnu::cold]] bool are_alike(const communicator<T>& comm, std::uint64_t number);
 
 /// Runs a check that may fail on this rank alone, before all ranks compare. A rank that fails takes part in the
 /// comparison, by which the others find that ranks differ.
@@ -79,7 +79,7 @@ class local_gradients {
   void add_to(digest& d) const {
     d.add(std::bit_cast<std::uint64_t>(before_), are_leaves_ ? 0 : passes_);
     for (const auto& t : tensors_)
-      if (!t->is_local) d.add(t->elements, t->range, t->is_sparse);
+      if (!t->is_local) d.add(t->elements, t->type, t->range, t->is_sparse);
   }
 
   /// `is_marked`: the gradient is ready in the last pass.

@@ -87,17 +87,21 @@ struct packed_bucket {
 template <class Comm, class Optimizer, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
 class distributed_optimizer
-    : public detail::train::typed_exchange<kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
+    : public detail::train::typed_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>,
+                                           kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
   static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
-  using base = detail::train::typed_exchange<kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
+  using base =
+      detail::train::typed_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
   using packed_gradients = detail::train::per_element<detail::train::packed_bucket, Range>;
   using typename base::leaf_sums, typename base::wire_type;
 
  public:
   using base::base;
-  ~distributed_optimizer() override { this->queue_.end(); }
+  ~distributed_optimizer() { this->queue_.end(); }
 
  private:
+  friend detail::train::hooks_of<distributed_optimizer, wire_type>;
+
   std::vector<packed_gradients> make_packed() {
     std::vector<packed_gradients> all;
     for (auto& b : this->plan_.buckets)
@@ -108,10 +112,10 @@ class distributed_optimizer
     return all;
   }
 
-  void pack(std::size_t b) override {
+  void pack(std::size_t b) {
     detail::train::on([&](auto& one) { this->round_groups(b, one.gradients), one.pack(); }, packed_[b]);
   }
-  request<wire_type> start_bucket(std::size_t b) override {
+  request<wire_type> start(std::size_t b) {
     return detail::train::on(
         [&](auto& one) {
           if (!one.is_packed()) return start_allreduce(this->comm_, one.gradients, this->op_, this->algorithm_);
@@ -120,7 +124,7 @@ class distributed_optimizer
         },
         packed_[b]);
   }
-  void bucket_arrived(std::size_t b, double factor) override {
+  void arrived(std::size_t b, double factor) {
     detail::train::on(
         [&](auto& one) {
           one.unpack();
@@ -128,12 +132,12 @@ class distributed_optimizer
         },
         packed_[b]);
   }
-  void arrived_by_leaves(std::size_t b, leaf_sums& sums) override {
+  void arrived_by_leaves(std::size_t b, leaf_sums& sums) {
     sums.combine_block();
     if (b < this->gathered_.size()) this->gathered_[b].restart();
     else this->gathered_.push_back(sums.start_gather(this->comm_));
   }
-  void update() override {
+  void update() {
     detail::train::each_parameter(this->parameters_, [this](std::size_t i, auto& p) {
       if (this->has_data_ || !detail::train::is_local(p)) this->inner_.step(i, p.value, p.gradient);
     });

@@ -41,23 +41,19 @@ class calls_of {
   execute::engine<T>& engine_;
 };
 
-/// The operations of a bucket_queue: one for each bucket, which is restarted in later steps.
 template <class T>
-struct bucket_exchange {
-  virtual ~bucket_exchange() = default;
-  virtual void prepare(std::size_t b) = 0;  ///< called just before bucket b is started, or restarted
-  virtual request<T> start(std::size_t b) = 0;
-  virtual void arrived(std::size_t b) = 0;  ///< called by `finish` when it has ended
-};
+class gradient_exchange;  // train/gradient_exchange.hpp
 
-/// Starts the exchange of each bucket in the plan's order, when all of its parameters are ready.
+/// Starts an optimizer's exchange of each bucket in the plan's order, when all of its parameters are ready: calls
+/// `prepare(b)`, then `start(b)`, which returns a request that is restarted in later steps; and `finish` calls
+/// `arrived(b)`.
 ///
 /// With a helper two threads use it: while the communicator is lent, the training thread uses only the marks, and the
 /// helper everything else.
 template <class T>
 class bucket_queue {
  public:
-  bucket_queue(execute::engine<T>& e, bucket_exchange<T>& exchange, const bucket_plan& plan, std::size_t parameters,
+  bucket_queue(execute::engine<T>& e, gradient_exchange<T>& exchange, const bucket_plan& plan, std::size_t parameters,
                background* helper);
   bucket_queue(const bucket_queue&) = delete;
   bucket_queue& operator=(const bucket_queue&) = delete;
@@ -101,7 +97,7 @@ class bucket_queue {
   void finish_one();
 
   execute::engine<T>& engine_;
-  bucket_exchange<T>& exchange_;
+  gradient_exchange<T>& exchange_;
   const bucket_plan& plan_;
   background* helper_;
   std::uint32_t number_;  ///< of this optimizer on its communicator

@@ -63,8 +63,9 @@ struct shard_of {
 /// circulant, two_shot) and equal buckets. Otherwise they agree up to rounding.
 template <class Comm, class Rule, class Range, class Algorithm = automatic, class Op = average_t>
   requires detail::core::own_header::includes_kolo_train_hpp<Comm>
-class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
-  using base = detail::train::typed_exchange<kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
+class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer<Comm, Rule, Range, Algorithm, Op>,
+                                                               kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
+  using base = detail::train::typed_exchange<sharded_optimizer, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
   using views = detail::train::per_element<detail::train::shard_of, Range>;
   using typename base::leaf_sums, typename base::wire_type;
 
@@ -78,7 +79,7 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
 
  public:
   using base::base;
-  ~sharded_optimizer() override { this->queue_.end(); }
+  ~sharded_optimizer() { this->queue_.end(); }
 
   /// As kolo::clip_by_global_norm, after `synchronize`. Collective: ranks sum their slices, and exchange a few numbers.
   /// `limit` must be equal on all ranks.
@@ -143,6 +144,8 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
   }
 
  private:
+  friend detail::train::hooks_of<sharded_optimizer, wire_type>;
+
   /// Makes shards for the buckets, then for gradients with rows, then for local parameters. Each is of one element
   /// type.
   std::vector<bucket_shard> make_shards() {
@@ -189,8 +192,8 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
     for (std::size_t b = 0; b < shared_; ++b) detail::train::on(f, shards_[b].parts);
   }
 
-  void pack(std::size_t) override {}
-  request<wire_type> start_bucket(std::size_t b) override {
+  void pack(std::size_t) {}
+  request<wire_type> start(std::size_t b) {
     bucket_shard& p = shards_[b];
     p.owner = this;
     p.epilogue = {[](void* self, std::size_t first, std::size_t count) {
@@ -206,11 +209,11 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
         },
         p.parts);
   }
-  void bucket_arrived(std::size_t b, double factor) override {
+  void arrived(std::size_t b, double factor) {
     if (factor != 1)
       detail::train::on([&](auto& s) { detail::train::scale(s.own_gradients, factor); }, shards_[b].parts);
   }
-  void arrived_by_leaves(std::size_t b, leaf_sums& sums) override {
+  void arrived_by_leaves(std::size_t b, leaf_sums& sums) {
     const std::byte* from = sums.combine_block().data();
     detail::train::on(
         [&](auto& s) {
@@ -222,11 +225,11 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
         shards_[b].parts);
   }
   /// A helper that has the communicator updates nothing: only this thread changes parameters.
-  void begin_step() override {
+  void begin_step() {
     if (this->queue_.is_lent()) return;  // it is false, and the helper may be reading it
     updates_in_passing_ = this->options_.inputs != uneven::by_those_left && !has_rows();
   }
-  void refuse_step() override { updates_in_passing_ = false; }
+  void refuse_step() { updates_in_passing_ = false; }
   /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
   /// given up.
   bool has_rows() const { return shared_ != this->plan_.buckets.size(); }
@@ -236,12 +239,12 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
     else if (!all.empty() && all.back().first + all.back().count == part.first) all.back().count += part.count;
     else all.push_back(part);
   }
-  void update_early(std::size_t b) override {
+  void update_early(std::size_t b) {
     if (has_rows()) return;
     update_shard(b);
     updated_ = b + 1;
   }
-  void update() override {
+  void update() {
     updates_in_passing_ = false;
     for (std::size_t b = std::exchange(updated_, 0); b < shards_.size(); ++b) update_shard(b);
     for (auto& g : gathers_) g.wait();
@@ -249,7 +252,7 @@ class sharded_optimizer : public detail::train::typed_exchange<kind::reduce_scat
     if (this->has_data_) ++own_steps_;
     if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
-  void drop() override {
+  void drop() {
     for (bucket_shard& shard : shards_) shard.behind.clear();
     updates_in_passing_ = false;
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/execute/call_types.hpp>
 #include <kolo/reduce/operators.hpp>
 #include <kolo/train/gradients.hpp>
 #include <kolo/train/parameter.hpp>
@@ -72,6 +73,7 @@ class any_tensor {
   std::string name{};
   bool is_local = false, is_sparse = false;
   std::size_t elements = 0, element_bytes = 1, range = 0;
+  std::uint32_t type = 0;  ///< of the elements: equal on all ranks
 };
 
 template <View Value, View Gradient, class Op>
@@ -83,7 +85,7 @@ class tensor final : public any_tensor {
   tensor(P& p, std::size_t index, std::size_t of_range)
       : value{kolo::as_view(p.value)}, gradient{kolo::as_view(p.gradient)} {
     name = name_of(p, index), is_local = train::is_local(p), is_sparse = rows_of(p) != nullptr;
-    elements = gradient.size(), element_bytes = sizeof(T), range = of_range;
+    elements = gradient.size(), element_bytes = sizeof(T), range = of_range, type = execute::type_hash<T>();
     if (value.size() != gradient.size())
       throw error{errc::invalid_argument, name + " has " + std::to_string(value.size()) +
                                               " values, but a gradient of " + std::to_string(gradient.size())};

@@ -2,6 +2,7 @@
 // What the replicated and the sharded optimizer do by the types of parameters, operator and algorithm.
 #pragma once
 
+#include <kolo/core/own_header.hpp>
 #include <kolo/train/gradient_exchange.hpp>
 #include <kolo/train/sparse.hpp>
 
@@ -12,6 +13,11 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+namespace kolo::inline KOLO_ABI::detail::core::own_header {
+template <class T>
+  requires true inline constexpr bool includes_kolo_train_hpp<T> = true;
+}  // namespace kolo::inline KOLO_ABI::detail::core::own_header
 
 namespace kolo::inline KOLO_ABI::detail::collective {
 /// Defined in collective/scaled.hpp.
@@ -59,24 +65,59 @@ void with_tensors(const local_gradients& all, std::size_t k, const std::vector<s
   (std::make_index_sequence<std::tuple_size_v<ranges>>{});
 }
 
-/// A base class, so that it is there before the base that is made of it.
-template <class Inner, class Range, class Algorithm, class Op>
+/// The hooks of an optimizer, an object of its own: no function of a class derived from the optimizer overrides them,
+/// and a helper calls them while such a class is being destroyed.
+template <class Self, class T>
+struct hooks_of final : optimizer_hooks<T> {
+  explicit hooks_of(Self& s) : self{s} {}
+  void pack(std::size_t b) override { self.pack(b); }
+  request<T> start(std::size_t b) override { return self.start(b); }
+  void arrived(std::size_t b, double factor) override { self.arrived(b, factor); }
+  void arrived_by_leaves(std::size_t b, leaf_sums<T>& sums) override { self.arrived_by_leaves(b, sums); }
+  void update_early(std::size_t b) override { self.update_early(b); }
+  void begin_step() override { self.begin_step(); }
+  void refuse_step() override { self.refuse_step(); }
+  void update() override { self.update(); }
+  void drop() override { self.drop(); }
+  refusal refuses_shape(std::size_t i) override { return self.refuses_shape(i); }
+  refusal refuses_shapes() override { return self.refuses_shapes(); }
+  void exchange_rows() override { self.exchange_rows(); }
+  void clear_rows() override { self.clear_rows(); }
+
+  Self& self;
+};
+
+/// The members of an optimizer that its base `gradient_exchange` is made of: a base that comes before.
+template <class Self, class Comm, class Inner, class Range, class Algorithm, class Op>
 struct typed_parts {
+  local_gradients local(const optimizer_options& o) {
+    const int passes = passes_of<Op, Algorithm>(typed_comm_, o);
+    return {tensors_of<Op>(parameters_),
+            train::traits_of_operator(op_),
+            typed_comm_.size(),
+            passes,
+            o.leaves > 0,
+            o.error_feedback};
+  }
+
+  Comm& typed_comm_;
   Inner inner_;
   Range parameters_;
   Algorithm algorithm_;
   Op op_;
+  hooks_of<Self, typename Comm::transport_type> hooks_;
 };
 
-template <kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
-class typed_exchange : protected typed_parts<Inner, Range, Algorithm, Op>,
+/// `Self` is the optimizer.
+template <class Self, kind K, class Comm, class Inner, class Range, class Algorithm, class Op>
+class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm, Op>,
                        public gradient_exchange<typename Comm::transport_type> {
   static_assert(AnyParameters<Range>,
                 "kolo: parameters are a range of items with .value and .gradient, of one element type, or "
                 "kolo::mixed_parameters of such ranges");
   static_assert(schedule::leaves_of<std::remove_cv_t<Algorithm>> == 0,
                 "kolo: order::tree<L> averages over L, an optimizer over its ranks: set options.leaves instead");
-  using parts = typed_parts<Inner, Range, Algorithm, Op>;
+  using parts = typed_parts<Self, Comm, Inner, Range, Algorithm, Op>;
 
  public:
   using wire_type = typename Comm::transport_type;
@@ -91,19 +132,26 @@ class typed_exchange : protected typed_parts<Inner, Range, Algorithm, Op>,
       : typed_exchange(comm, std::move(inner), std::forward<Range>(parameters), std::move(op), Algorithm{}, o) {}
   typed_exchange(Comm& comm, Inner inner, Range&& parameters, Op op, Algorithm algorithm,
                  const optimizer_options& o = {})
-      : parts{std::move(inner), std::forward<Range>(parameters), std::move(algorithm), std::move(op)},
-        gradient_exchange<wire_type>{comm, o, K, &select::candidates_in<K, wire_type>,
-                                     check_before_comparison(comm, [&] { return make_local(comm, o); })} {
+      : parts{comm,
+              std::move(inner),
+              std::forward<Range>(parameters),
+              std::move(algorithm),
+              std::move(op),
+              hooks_of<Self, wire_type>{static_cast<Self&>(*this)}},
+        gradient_exchange<wire_type>{
+            comm, o, parts::hooks_, K, &select::candidates_in<K, wire_type>, check_before_comparison(comm, [&] {
+              return parts::local(o);
+            })} {
     if constexpr (!has_wire<Op>)  // passes_of refuses it
       if (o.leaves > 0) make_leaf_sums();
   }
 
   Inner& inner() { return this->inner_; }  ///< the wrapped optimizer or rule, for example to set its learning rate
-  Comm& comm() { return static_cast<Comm&>(this->comm_); }
+  Comm& comm() { return this->typed_comm_; }
 
  protected:
   using leaf_sums = train::leaf_sums<wire_type>;
-  ~typed_exchange() override = default;
+  ~typed_exchange() = default;
 
   void with_tensors(std::size_t k, const std::vector<std::size_t>& which, auto f) const {
     train::with_tensors<Range, Op>(this->local_, k, which, f);
@@ -118,22 +166,19 @@ class typed_exchange : protected typed_parts<Inner, Range, Algorithm, Op>,
   }
 
  private:
-  local_gradients make_local(const Comm& comm, const optimizer_options& o) {
-    const int passes = passes_of<Op, Algorithm>(comm, o);
-    return {tensors_of<Op>(this->parameters_),
-            traits_of_operator(this->op_),
-            comm.size(),
-            passes,
-            o.leaves > 0,
-            o.error_feedback};
-  }
+  friend hooks_of<Self, wire_type>;
+  void update_early(std::size_t) {}
+  void begin_step() {}
+  void refuse_step() {}
+  void drop() {}
+
   void make_leaf_sums() {
     for (const auto& b : this->plan_.buckets)
       with_tensors(b.range, b.parameters, [&](auto, const auto&, const auto& gradients) {
         using T = typename std::remove_cvref_t<decltype(gradients)>::element_type;
-        static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
-                      "kolo: gradients are aligned as operator new aligns");
-        this->add_leaf_sums(bytes_of(gradients), make_kernel<T>(this->op_));
+        if (alignof(T) > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
+          throw error{errc::invalid_argument, "options.leaves: elements are aligned as operator new aligns"};
+        this->add_leaf_sums(train::bytes_of(gradients), make_kernel<T>(this->op_));
       });
   }
 
@@ -142,12 +187,12 @@ class typed_exchange : protected typed_parts<Inner, Range, Algorithm, Op>,
     const auto* const same = dynamic_cast<const tensor_of<P, Op>*>(&this->local_.tensor(i));
     return same ? same->refuses_shape(p) : refusal{"there are more or fewer parameters than at the beginning"};
   }
-  refusal refuses_shape(std::size_t i) override {
+  refusal refuses_shape(std::size_t i) {
     refusal wrong;
     with_parameter(this->parameters_, i, [&](auto&& p) { wrong = refuses_shape_of(p, i); });
     return wrong;
   }
-  refusal refuses_shapes() override {
+  refusal refuses_shapes() {
     refusal wrong;
     std::size_t count = 0;
     each_parameter(this->parameters_, [&](std::size_t i, auto& p) {
@@ -157,7 +202,7 @@ class typed_exchange : protected typed_parts<Inner, Range, Algorithm, Op>,
     if (!wrong && count != this->local_.size()) wrong = "there are more or fewer parameters than at the beginning";
     return wrong;
   }
-  void exchange_rows() override {
+  void exchange_rows() {
     each_parameter(this->parameters_, [&](auto, auto& p) { exchange_rows_of(p); });
   }
   template <class P>
@@ -169,7 +214,7 @@ class typed_exchange : protected typed_parts<Inner, Range, Algorithm, Op>,
         if (const double factor = this->left_to_multiply(); factor != 1) scale(kolo::as_view(p.gradient), factor);
       }
   }
-  void clear_rows() override {
+  void clear_rows() {
     each_parameter(this->parameters_, [](std::size_t, auto& p) {
       if (row_list* const rows = rows_of(p)) rows->touched.clear();
     });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/execute/engine.hpp>
+#include <kolo/train/gradient_exchange.hpp>
 #include <kolo/train/overlap.hpp>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ calls_of<T>::~calls_of() {
 }
 
 template <class T>
-bucket_queue<T>::bucket_queue(execute::engine<T>& e, bucket_exchange<T>& exchange, const bucket_plan& plan,
+bucket_queue<T>::bucket_queue(execute::engine<T>& e, gradient_exchange<T>& exchange, const bucket_plan& plan,
                               std::size_t parameters, background* helper)
     : engine_{e},
       exchange_{exchange},

@@ -21,7 +21,7 @@
 namespace kolo::inline KOLO_ABI::detail::train {
 
 template <class T>
-[[gnu::cold]] bool are_alike(const communicator<T>& comm, std::uint64_t number) {
+bool are_alike(const communicator<T>& comm, std::uint64_t number) {
   std::uint64_t both[] = {number, ~number};
   const std::span all{both};
   start_allreduce(comm, all, max).wait();
@@ -29,8 +29,7 @@ template <class T>
 }
 
 template <class T>
-[[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_fn* candidates,
-                                     std::size_t all_bytes) {
+std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_fn* candidates, std::size_t all_bytes) {
   constexpr std::size_t least = std::size_t{1} << 20;
   if (e.transport.size() == 1 || all_bytes <= least) return std::max(all_bytes, least);
   std::vector<double> per_byte;
@@ -90,13 +89,15 @@ inline std::uint64_t packed_options(const optimizer_options& o) {
 }
 
 template <class T>
-gradient_exchange<T>::gradient_exchange(communicator<T>& comm, const optimizer_options& o, kind collective,
-                                        execute::candidates_fn* candidates, local_gradients&& local)
+gradient_exchange<T>::gradient_exchange(const communicator<T>& comm, const optimizer_options& o,
+                                        optimizer_hooks<T>& hooks, kind collective, execute::candidates_fn* candidates,
+                                        local_gradients&& local)
     : comm_{comm},
       options_{o},
       local_{std::move(local)},
       plan_{planned_alike(comm, local_, collective, candidates, {.cap_bytes = o.bucket_bytes, .groups = o.groups},
                           packed_options(o))},
+      hooks_{hooks},
       queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {
   for (std::size_t i = 0; o.leaves > 0 && i < local_.size(); ++i)
     if (const auto& t = local_.tensor(i); t.is_local || t.is_sparse)
@@ -112,7 +113,7 @@ template <class T>
 void gradient_exchange<T>::ready(std::size_t index) {
   if (index >= local_.size()) refuse("there is no parameter " + std::to_string(index));
   demand(local_.refuses_ready(index, queue_.is_marked(index)));
-  demand(refuses_shape(index));
+  demand(hooks_.refuses_shape(index));
   if (local_.is_last_pass()) queue_.begin();
   local_.mark_ready(index);
   if (local_.is_last_pass()) queue_.mark(index);
@@ -184,7 +185,7 @@ void gradient_exchange<T>::refuse(const std::string& sentence) {
 
 template <class T>
 void gradient_exchange<T>::drop_step() {
-  drop();
+  hooks_.drop();
   for (auto& sums : leaf_sums_) sums.drop();
   local_.forget_rests();
   end_step();
@@ -197,7 +198,7 @@ void gradient_exchange<T>::demand(const refusal& wrong) {
 template <class T>
 void gradient_exchange<T>::demand_exchange() {
   if (local_.is_exchanged()) refuse("the gradients have been exchanged already, and no step was made with them");
-  demand(refuses_shapes());
+  demand(hooks_.refuses_shapes());
   demand(local_.refuses_exchange(queue_));
 }
 template <class T>
@@ -225,18 +226,18 @@ void gradient_exchange<T>::prepare(std::size_t b) {
   for (const std::size_t i : plan_.buckets[b].parameters)  // before any of them is scaled
     if (const auto wrong = local_.refuses_zeroed(i)) comm_.engine()->refuse("optimizer", *wrong);
   for (const std::size_t i : plan_.buckets[b].parameters) local_.prepare(i);
-  if (leaf_sums_.empty()) pack(b);
+  if (leaf_sums_.empty()) hooks_.pack(b);
   else leaf_sums_[b].take();
 }
 template <class T>
 request<T> gradient_exchange<T>::start(std::size_t b) {
-  return leaf_sums_.empty() ? start_bucket(b) : leaf_sums_[b].start(comm_);
+  return leaf_sums_.empty() ? hooks_.start(b) : leaf_sums_[b].start(comm_);
 }
 template <class T>
 void gradient_exchange<T>::arrived(std::size_t b) {
-  if (leaf_sums_.empty()) bucket_arrived(b, left_to_multiply());
-  else arrived_by_leaves(b, leaf_sums_[b]);
-  if (updates_early_) update_early(b);
+  if (leaf_sums_.empty()) hooks_.arrived(b, left_to_multiply());
+  else hooks_.arrived_by_leaves(b, leaf_sums_[b]);
+  if (updates_early_) hooks_.update_early(b);
 }
 
 /// Called at the end of each leaf except this rank's last. The next leaf may add to its gradients, or replace them.
@@ -260,15 +261,15 @@ void gradient_exchange<T>::exchange(bool updates) {
     drop_step();  // the other gradients are averages already: another step must not average them again
     if (!comm_.failed()) end_join();
   };
-  core::with_rollback([&] { exchange_rows(); }, give_up);
+  core::with_rollback([&] { hooks_.exchange_rows(); }, give_up);
   end_join();
   local_.mark_exchanged();
 }
 template <class T>
 void gradient_exchange<T>::exchange_and_update() {
   if (!local_.is_exchanged()) {
-    begin_step();
-    core::with_rollback([&] { exchange(true); }, [&] { refuse_step(); });
+    hooks_.begin_step();
+    core::with_rollback([&] { exchange(true); }, [&] { hooks_.refuse_step(); });
   }
   update_all();
 }
@@ -279,7 +280,7 @@ void gradient_exchange<T>::update_all() {
     gradient_exchange& self;
     ~at_end() { self.queue_.count_update(), self.end_step(); }
   } ends{*this};
-  update();
+  hooks_.update();
 }
 template <class T>
 void gradient_exchange<T>::end_step() {
@@ -289,7 +290,7 @@ void gradient_exchange<T>::end_step() {
 template <class T>
 void gradient_exchange<T>::zero_all() {
   local_.zero();
-  clear_rows();
+  hooks_.clear_rows();
 }
 
 /// Takes part in each step of the ranks that have data.
