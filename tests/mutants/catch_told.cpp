@@ -5,14 +5,17 @@
 #include <kolo/collective/barrier.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/collective/reduce.hpp>
+#include <kolo/collective/send.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/chain.hpp>
 
 #include <array>
+#include <atomic>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -99,6 +102,26 @@ void two_roots_that_wait_for_each_other() {
   differs(2, to(0), to(1));
 }
 
+/// Rank 1 has made two other calls when rank 0 looks what it does, once, and gives up before it would look again.
+void another_call_at_one_check() {
+  int x[4]{}, y[4]{};
+  const std::vector<int> more(1000);
+  std::atomic<bool> has_sent = false, has_given_up = false;
+  errc said = none;
+  run_throws(2, [&](auto& comm) {
+    if (comm.rank() == 1) {
+      int z[4]{};
+      kolo::send(comm, more, 0), broadcast(comm, z, 1), has_sent = true, has_sent.notify_all();
+      has_given_up.wait(false);
+      return;
+    }
+    has_sent.wait(false);
+    said = code_of([&] { exchange(comm, x, y, 1, {.timeout = std::chrono::milliseconds{1}}); });
+    has_given_up = true, has_given_up.notify_all();
+  });
+  expect(said == errc::timeout);
+}
+
 /// Rank 2 fails in one communicator; that failure unwinds rank 1, which destroys its part of the other one. Returns the rank in rank 0's error there.
 /// `is_member`: rank 2 is in the other one, as rank 1. `has_got_over`: rank 1 catches the failure before it throws.
 int whom_the_other_group_blames(bool is_member, bool has_got_over) {
@@ -166,6 +189,7 @@ int main() {
   what_a_destructor_finds();
   what_differed_before();
   two_roots_that_wait_for_each_other();
+  another_call_at_one_check();
   what_is_passed_on();
   deadlines();
   return good ? 0 : 1;

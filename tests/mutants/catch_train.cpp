@@ -187,13 +187,14 @@ void outer_steps(Comm& comm) {
 }
 
 /// The errors of two ranks that save, or load.
-std::string told(const std::string& path, bool is_saved) {
+std::string told(const std::string& path, bool is_saved, const std::string& of_second = "") {
   std::string why[2];
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, mine.parameters()};
+    const std::string& own = comm.rank() == 0 || of_second.empty() ? path : of_second;
     why[comm.rank()] = said([&] {
-      is_saved ? kolo::save_sharded_checkpoint(path, optimizer) : kolo::load_sharded_checkpoint(path, optimizer);
+      is_saved ? kolo::save_sharded_checkpoint(own, optimizer) : kolo::load_sharded_checkpoint(own, optimizer);
     });
   });
   return why[0] + why[1];
@@ -204,10 +205,9 @@ void saved_again(const std::string& path) {
   const std::string kept = path + ".kept", first = path + ".save1.1of2", second = path + ".save2.1of2",
                     of_other = path + ".save2.0of2";
   t.expect(told(path, true).empty() && ::link(first.c_str(), kept.c_str()) == 0);
-  ::mkdir(second.c_str(), 0700);
-  t.expect(contains(told(path, true), "could not write its part") && ::access(of_other.c_str(), F_OK) != 0 &&
+  const std::string nowhere = path + "/" + kolo::detail::train::name_of(path);
+  t.expect(contains(told(path, true, nowhere), "could not write its part") && ::access(of_other.c_str(), F_OK) != 0 &&
            told(path, false).empty());
-  ::rmdir(second.c_str());
   t.expect(told(path, true).empty() && told(path, false).empty() && ::access(first.c_str(), F_OK) != 0);
   std::rename(kept.c_str(), second.c_str());
   t.expect(contains(told(path, false), "parts are of different saves"));
@@ -215,7 +215,7 @@ void saved_again(const std::string& path) {
 
 /// A save replaces the files while a load reads them; it removes files that killed saves left, keeps one that is being written, and uses the umask.
 void saved_beside(const std::string& path) {
-  const std::string part = path + ".save1.1of2", next = path + ".save2.1of2",
+  const std::string part = path + ".save1.1of2", next = path + ".save3.1of2",
                     killed[] = {path + ".save2.0of3", path + ".save2.0of3.partial-abcdef", path + ".partial-abcdef"},
                     writing = path + ".partial-locked";
   t.expect(told(path, true).empty() && ::unlink(part.c_str()) == 0 && ::mkfifo(part.c_str(), 0600) == 0);
@@ -233,6 +233,20 @@ void saved_beside(const std::string& path) {
            ::access(writing.c_str(), F_OK) == 0);
   ::close(other);
   for (const std::string& file : killed) t.expect(::access(file.c_str(), F_OK) != 0);
+}
+
+/// Rank 0 of a save was stopped, and continues after a later save: it neither gets the name nor removes that one.
+void saved_late(const std::string& path) {
+  using namespace kolo::detail::train;
+  const shard_head early{.ranks = 2, .save = 4}, late{.ranks = 1, .save = 5};
+  const auto make = [](const std::string& file) { ::close(::open(file.c_str(), O_CREAT | O_RDWR, 0600)); };
+  const std::string ready = shard_name(path, early, 2), of_late = shard_name(path, late, 1),
+                    part = shard_name(path, late, 0);
+  make(ready), make(of_late), make(part);
+  give_name(path, of_late, late);
+  t.expect(contains(said([&] { give_name(path, ready, early); }), "No such file"));
+  remove_earlier_saves(path, early);
+  t.expect(::access(part.c_str(), F_OK) == 0);
 }
 
 }  // namespace
@@ -257,6 +271,7 @@ int main() {
                        }
                      },
                      {.timeout = std::chrono::seconds{30}});
-  saved_again(directory / "again"), saved_beside(directory / "beside"), adapted(), ready_late();
+  saved_again(directory / "again"), saved_beside(directory / "beside"), saved_late(directory / "late"), adapted(),
+      ready_late();
   return t.wrong == 0 ? 0 : 1;
 }

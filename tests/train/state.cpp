@@ -12,13 +12,18 @@
 #include "support/catch.hpp"
 #include "train/model.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+#include <string_view>
 #include <thread>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -79,7 +84,35 @@ std::vector<std::vector<float>> train(int ranks, int first, int last, const std:
   return result;
 }
 
+/// Where a thread stops during its save to `state`, until the test lets it continue.
+enum class stop { nowhere, before_the_index_has_its_name, after_that };
+thread_local stop stops = stop::nowhere;
+thread_local bool has_named = false;
+enum : int { runs, stands, goes_on };
+std::atomic<int> stopped = runs;
+
+void stop_here(bool now) {
+  if (!now) return;
+  stops = stop::nowhere;
+  stopped = stands, stopped.notify_all();
+  stopped.wait(stands);
+}
+
 }  // namespace
+
+extern "C" int rename(const char* from, const char* to) noexcept {  // takes the place of the C library's
+  const bool names = std::string_view{to}.ends_with("/state");
+  stop_here(names && stops == stop::before_the_index_has_its_name);
+  const int failed = ::renameat(AT_FDCWD, from, AT_FDCWD, to);
+  has_named = names && failed == 0;
+  return failed;
+}
+
+extern "C" DIR* opendir(const char* path) {  // also
+  stop_here(has_named && stops == stop::after_that);
+  const int folder = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return folder < 0 ? nullptr : ::fdopendir(folder);
+}
 
 TEST_CASE("broadcast_object copies the root's members that `serialise` names") {
   for (const int root : {0, 2}) {
@@ -184,13 +217,14 @@ TEST_CASE("a sharded checkpoint resumes with the same bits on any number of rank
 
 TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of different saves are refused") {
   const folder here;
-  const auto save = [&](float filled) {
+  const auto save = [&](float filled, const std::string& by_second) {
     std::string why[2];
     kolo::threads::run(2, [&](auto& comm) {
       model mine{sizes};
       for (auto& v : mine.values) std::fill(v.begin(), v.end(), filled);
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-      why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
+      why[comm.rank()] =
+          said([&] { kolo::save_sharded_checkpoint(comm.rank() == 0 ? here.file() : by_second, optimizer); });
     });
     return why[0] + why[1];
   };
@@ -199,14 +233,12 @@ TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of di
     for (auto& v : all.values) std::fill(v.begin(), v.end(), filled);
     return train(3, 0, 0, here.file()) == all.values;
   };
-  CHECK(save(1).empty());
-  fs::create_directory(here.file() + ".save2.1of2");  // the path of rank 1's part
-  CHECK(contains(save(2), "rank 1 could not write its part"));
-  CHECK(here.entries() == 4);
+  CHECK(save(1, here.file()).empty());
+  CHECK(contains(save(2, here.path + "/none/state"), "rank 1 could not write its part"));
+  CHECK(here.entries() == 3);
   CHECK(loaded(1));
-  fs::remove(here.file() + ".save2.1of2");
   fs::copy(here.file() + ".save1.1of2", here.file() + ".kept");
-  CHECK(save(2).empty());
+  CHECK(save(2, here.file()).empty());
   CHECK(here.entries() == 4);
   CHECK(loaded(2));
   fs::copy(here.file() + ".kept", here.file() + ".save2.1of2", fs::copy_options::overwrite_existing);
@@ -282,8 +314,41 @@ TEST_CASE("a sharded save whose index cannot be written leaves no part") {
     why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
   });
   CHECK(contains(why[0], "not a file, and so not replaced"));
-  CHECK(contains(why[1], "rank 0 could not write the checkpoint's index"));
+  CHECK(contains(why[1], "rank 0 could not write its part of a checkpoint"));
   CHECK(here.entries() == 1);
+}
+
+TEST_CASE(
+    "a rank 0 that is stopped during a save, while others save, does not destroy their checkpoint when it continues") {
+  for (const stop at : {stop::before_the_index_has_its_name, stop::after_that})
+    for (const int ranks : {1, 2, 3}) {
+      const folder here;
+      train(2, 0, 1, "", here.file());
+      std::string why[2];
+      stopped = runs;
+      std::thread older{[&] {
+        kolo::threads::run(2, [&](auto& comm) {
+          model mine{sizes};
+          kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
+          if (comm.rank() == 0) stops = at;
+          why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
+        });
+        int none = runs;
+        if (stopped.compare_exchange_strong(none, stands)) stopped.notify_all();  // it has not stopped
+      }};
+      stopped.wait(runs);
+      const auto wanted = train(ranks, 0, 3, "", here.file());
+      stopped = goes_on, stopped.notify_all();
+      older.join();
+      INFO(ranks << " ranks; " << why[0]);
+      const bool was_late = at == stop::before_the_index_has_its_name;
+      CHECK(contains(why[0], "No such file or directory: cannot write " + here.file()) == was_late);
+      CHECK(contains(why[1], "rank 0 could not write the checkpoint's index") == was_late);
+      CHECK(here.entries() == ranks + 1);
+      std::vector<std::vector<float>> loaded;
+      CHECK(said([&] { loaded = train(2, 3, 3, here.file()); }) == "");
+      CHECK((loaded == wanted));
+    }
 }
 
 TEST_CASE("a load during which a save replaces the files reads the new checkpoint") {
@@ -374,7 +439,7 @@ TEST_CASE("a save removes the files of killed saves, and no others") {
   train(2, 0, 1, "", here.file());
   ::close(written);
   std::set<std::string> wanted = kept;
-  wanted.merge(std::set<std::string>{"state", "state.save1.0of2", "state.save1.1of2"});
+  wanted.merge(std::set<std::string>{"state", "state.save3.0of2", "state.save3.1of2"});
   CHECK(names() == wanted);
 }
 

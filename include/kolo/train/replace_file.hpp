@@ -80,6 +80,12 @@ inline void remove_unfinished(const std::string& path) {
   if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
 }
 
+/// Writes a folder's names of files to the disk. If that fails, only a power failure could still undo a rename there.
+inline void write_names_of(const std::string& folder) {
+  const os::descriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory) ::fsync(directory.get());
+}
+
 /// A file in the folder of the one that it will replace. The destructor removes it unless it has replaced that one.
 class temporary_file {
  public:
@@ -117,9 +123,7 @@ class temporary_file {
   bool become(const std::string& target, const std::string& folder) {
     if (::fsync(file_.get()) != 0) return false;
     if (::rename(path_.c_str(), target.c_str()) != 0) return false;
-    path_.clear();
-    const os::descriptor directory{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    if (directory) ::fsync(directory.get());  // else only a power failure could still undo it
+    path_.clear(), write_names_of(folder);
     return true;
   }
 
@@ -141,16 +145,27 @@ class temporary_file {
   os::descriptor file_{};
 };
 
+/// The file that a write to `path` makes or replaces: `path`, or the target of its link.
+struct file_to_replace {
+  explicit file_to_replace(const std::string& path) {
+    struct stat old {};
+    exists = ::stat(path.c_str(), &old) == 0;
+    if (exists && !S_ISREG(old.st_mode))
+      throw error{errc::invalid_argument, "not a file, and so not replaced: " + path};
+    const std::unique_ptr<char, decltype(&std::free)> real{exists ? ::realpath(path.c_str(), nullptr) : nullptr,
+                                                           &std::free};
+    target = real ? real.get() : path, permissions = old.st_mode & 07777;
+  }
+  std::string target{};
+  bool exists = false;
+  ::mode_t permissions = 0;
+};
+
 /// `replace_file` without the search for leftovers. Returns the path that was replaced: `path`, or the target of its
 /// link.
 inline std::string write_in_place_of(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
-  struct stat old {};
-  const bool exists = ::stat(path.c_str(), &old) == 0;
-  if (exists && !S_ISREG(old.st_mode)) throw error{errc::invalid_argument, "not a file, and so not replaced: " + path};
-  const std::unique_ptr<char, decltype(&std::free)> real{exists ? ::realpath(path.c_str(), nullptr) : nullptr,
-                                                         &std::free};
-  const std::string target = real ? real.get() : path, folder = folder_of(target);
-
+  const file_to_replace old{path};
+  const std::string &target = old.target, folder = folder_of(target);
   std::uintmax_t needed = 0, written = 0;
   for (const auto& chunk : chunks) needed += chunk.size();
   const auto refuse = [&](int reason) {
@@ -163,14 +178,21 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
   };
 
   if (free_bytes(folder) < needed) refuse(ENOSPC);
-  temporary_file file{target, exists ? ::mode_t{0600} : ::mode_t{0666}};
+  temporary_file file{target, old.exists ? ::mode_t{0600} : ::mode_t{0666}};
   if (!file.is_open()) refuse(errno);
   for (const auto& chunk : chunks) {
     if (!file.write(chunk)) refuse(errno);
     written += chunk.size();
   }
-  if ((exists && !file.permit(old.st_mode & 07777)) || !file.become(target, folder)) refuse(errno);
+  if ((old.exists && !file.permit(old.permissions)) || !file.become(target, folder)) refuse(errno);
   return target;
+}
+
+/// Removes the unfinished files of writers of `target` that were killed.
+inline void remove_leftovers(const std::string& target) {
+  for_each_named_after(target, [](std::string_view rest, const std::string& file) {
+    if (is_unfinished(rest)) remove_unfinished(file);
+  });
 }
 
 /// Replaces the file `path` by the chunks. Needs disk space for the old and the new content together.
@@ -180,10 +202,7 @@ inline std::string write_in_place_of(const std::string& path, std::span<const st
 /// bytes needed and free, or `system` with the reason; `path` is then unchanged, and no other file is left. Only a
 /// process that is killed leaves its unfinished `path.partial-...`, which the next call for `path` removes.
 inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
-  const std::string target = write_in_place_of(path, chunks);
-  for_each_named_after(target, [](std::string_view rest, const std::string& file) {
-    if (is_unfinished(rest)) remove_unfinished(file);
-  });
+  remove_leftovers(write_in_place_of(path, chunks));
 }
 
 }  // namespace detail::train

@@ -11,10 +11,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <span>
@@ -59,8 +62,9 @@ inline std::string shard_name(const std::string& path, const shard_head& h, std:
   return path + ".save" + std::to_string(h.save) + "." + std::to_string(rank) + "of" + std::to_string(h.ranks);
 }
 
-/// Calls see(head, rest, file) for each part of any save to `path`: `head` has the number of the save and of its ranks,
-/// and `rest` follows these in the file's name.
+/// Calls see(head, rank, rest, file) for each part of any save to `path`: `head` has the number of the save and of its
+/// ranks, and `rest` follows these in the file's name. An index that has not got its name yet is the part of a further
+/// rank: `rank` is the number of ranks.
 void for_each_part(const std::string& path, auto see) {
   for_each_named_after(path, [&](std::string_view rest, const std::string& file) {
     shard_head h;
@@ -72,16 +76,31 @@ void for_each_part(const std::string& path, auto see) {
       rest = {read.ptr, last};
       return read.ec == std::errc{};
     };
-    if (take(".save", h.save) && take(".", rank) && take("of", h.ranks)) see(h, rest, file);
+    if (take(".save", h.save) && take(".", rank) && take("of", h.ranks)) see(h, rank, rest, file);
   });
 }
 
-/// Removes the files of other saves to `path`: the one before, and those of processes that were killed.
-inline void remove_other_saves(const std::string& path, const shard_head& now) {
-  for_each_part(path, [&](const shard_head& h, std::string_view rest, const std::string& file) {
+/// Removes the files of saves to `path` before this one, also of those that were killed. A rank that was stopped after
+/// its save does not remove those of a later one.
+inline void remove_earlier_saves(const std::string& path, const shard_head& now) {
+  for_each_part(path, [&](const shard_head& h, std::uint64_t, std::string_view rest, const std::string& file) {
     if (is_unfinished(rest)) remove_unfinished(file);
-    else if (rest.empty() && (h.save != now.save || h.ranks != now.ranks)) ::unlink(file.c_str());
+    else if (rest.empty() && h.save < now.save) ::unlink(file.c_str());
   });
+}
+
+/// Makes `path` name the save `now`, whose index is the file `ready`. No earlier save gets the name after that: their
+/// indexes are removed first, so that a rank 0 that was stopped finds none when it continues.
+inline void give_name(const std::string& path, const std::string& ready, const shard_head& now) {
+  const file_to_replace old{path};
+  for_each_part(old.target,
+                [&](const shard_head& h, std::uint64_t rank, std::string_view rest, const std::string& file) {
+                  if (h.save < now.save && rank == h.ranks && rest.empty()) ::unlink(file.c_str());
+                });
+  if ((old.exists && ::chmod(ready.c_str(), old.permissions) != 0) || ::rename(ready.c_str(), old.target.c_str()) != 0)
+    throw error{errc::system, std::strerror(errno) + (": cannot write " + old.target)};
+  write_names_of(folder_of(old.target));
+  remove_leftovers(old.target);
 }
 
 class shard_file {
@@ -147,17 +166,17 @@ std::size_t read_shard(auto& optimizer, shard_file& file, bool with_local, step_
   return found;
 }
 
-/// Returns the number of the save that `path` names; 0 if there is none. If `path` has another format, whose files must
-/// be kept as well: the greatest number of any file.
+/// Returns the greatest number of a save that `path` or any file names; 0 if there is none. Some file may be of a save
+/// that still runs, of one that was killed, or of another format.
 inline std::uint64_t saved_before(const std::string& path) {
-  if (::access(path.c_str(), F_OK) != 0) return 0;
+  std::uint64_t last = 0;
+  for_each_part(path, [&](const shard_head& h, auto&...) { last = std::max(last, h.save); });
+  if (::access(path.c_str(), F_OK) != 0) return last;
   try {
-    return shard_file{path}.head.save;
+    last = std::max(last, shard_file{path}.head.save);
   } catch (const error& e) {
     if (e.code() != errc::invalid_argument) throw;
   }
-  std::uint64_t last = 0;
-  for_each_part(path, [&](const shard_head& h, auto...) { last = std::max(last, h.save); });
   return last;
 }
 
@@ -223,13 +242,14 @@ step_counts read_parts(const std::string& path, const shard_head& index, auto& o
 
 }  // namespace detail::train
 
-/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path.save<k>.<rank>of<ranks>` in the k-th
-/// save to this path. When all have, the root makes `path` name these files, and removes the files of all other saves,
-/// also of those that were killed. So a reader always finds one whole checkpoint, even during a save. A rank's local
-/// parameters are in its own file. Only one job at a time may save to a path. Permissions are those that the umask
-/// leaves. Errors, on every rank: `mismatch` if ranks save under different names; `system`, on the others
-/// `peer_failed`, if a rank does not see rank 0's part within half of the timeout, or 10 s if that is less; those of
-/// `replace_file`. The previous checkpoint is then unchanged.
+/// Collective. Each rank writes its slices (values and state, 1/p of all) to `path.save<k>.<rank>of<ranks>`, with a k
+/// greater than that of any such file. When all have, the root makes `path` name these files, and removes the files of
+/// all saves before, also of those that were killed. So a reader always finds one whole checkpoint, even during a save.
+/// A rank's local parameters are in its own file. Only one job at a time may save to a path; but a rank that was
+/// stopped, and continues after the others have shrunk and saved again, leaves their checkpoint as it is. Permissions
+/// are those that the umask leaves. Errors, on every rank: `mismatch` if ranks save under different names; `system`, on
+/// the others `peer_failed`, if a rank does not see rank 0's part within half of the timeout, or 10 s if that is less;
+/// those of `replace_file`. The previous checkpoint is then unchanged.
 void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = std::uint64_t(comm.rank()), ranks = std::uint64_t(comm.size());
@@ -245,9 +265,20 @@ void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   kolo::broadcast(comm, std::span{&before, 1}, 0);
   const detail::train::shard_head index{.steps = std::uint64_t(optimizer.steps()), .ranks = ranks, .save = before + 1};
   const std::string own = detail::train::shard_name(path, index, rank);
-  const auto undo = [&] { ::unlink(own.c_str()); };
+  std::string ready;  // of rank 0: the index, before it gets its name
+  const auto undo = [&] {
+    for (const std::string& file : {own, ready}) ::unlink(file.c_str());
+  };
   detail::train::together(
-      comm, "write its part of a checkpoint", [&] { detail::train::write_shard(own, optimizer, index); }, undo);
+      comm, "write its part of a checkpoint",
+      [&] {
+        detail::train::write_shard(own, optimizer, index);
+        if (rank != 0) return;
+        ready = detail::train::shard_name(detail::train::file_to_replace{path}.target, index, ranks);
+        const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
+        detail::train::write_in_place_of(ready, whole);
+      },
+      undo);
   const auto longest =
       std::min<std::chrono::nanoseconds>(detail::execute::time_limit(*comm.engine()) / 2, std::chrono::seconds{10});
   detail::train::together(
@@ -256,11 +287,10 @@ void save_sharded_checkpoint(const std::string& path, auto& optimizer) {
   detail::train::together(
       comm, "write the checkpoint's index",
       [&] {
-        const std::span<const std::byte> whole[] = {std::as_bytes(std::span{&index, 1})};
-        if (rank == 0) detail::train::replace_file(path, whole);
+        if (rank == 0) detail::train::give_name(path, ready, index);
       },
       undo);
-  if (rank == 0) detail::train::remove_other_saves(path, index);
+  if (rank == 0) detail::train::remove_earlier_saves(path, index);
 }
 
 /// Collective, on any number of ranks that all see the files. Restores values, state and number of steps, and abandons

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks whose calls differ: an error that says how, on every rank, and no wrong data.
+#include <kolo/collective/send.hpp>
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/view/bfloat16.hpp>
 
@@ -251,6 +252,18 @@ TEST_CASE("a peer that is ahead is no mismatch, also where the numbers of calls 
   }
   auto waits = kolo::start_gather(root, x, all, 0, {.timeout = 300ms});
   CHECK(end_of([&] { waits.wait(); }) == "timeout 1");  // and no mismatch
+}
+
+TEST_CASE(
+    "a peer that does something else at one check is no mismatch yet: it may have done its part since the last poll") {
+  const kolo::detail::shm::region_shape shape{2, {.timeout = 60s}};
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::communicator waits{memory, region, shape, 0}, sends{memory, region, shape, 1};
+  std::vector<int> more(1000), x(4), y(4);
+  kolo::send(sends, more, 0);  // neither this nor the broadcast waits, or uses the memory of an exchange
+  kolo::broadcast(sends, x, 1);
+  CHECK(end_of([&] { kolo::exchange(waits, x, y, 1, {.timeout = 1ms}); }) == "timeout 1");  // before a second check
 }
 
 TEST_CASE("mismatch: split against another call") {
