@@ -8,7 +8,6 @@
 #include "collectives/ranks.hpp"
 #include "support/catch.hpp"
 
-
 using namespace testing;
 
 namespace {

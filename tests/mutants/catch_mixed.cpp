@@ -6,7 +6,6 @@
 #include <kolo/train/sharded_checkpoint.hpp>
 #include <kolo/train/state.hpp>
 
-
 #include "support/scratch.hpp"
 #include "train/assorted.hpp"
 

@@ -2,6 +2,8 @@
 // A batch divided into leaves: parameters, norms and metrics have the bits of one tree, on any number of ranks and over any transport.
 #include <kolo/simulate/simulated.hpp>
 #include <kolo/train/data.hpp>
+#include <kolo/view/bfloat16.hpp>
+#include <kolo/view/float16.hpp>
 
 #include "processes/what_ranks_say.hpp"
 #include "support/catch.hpp"
@@ -11,6 +13,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 
 using namespace testing;
@@ -197,6 +200,46 @@ TEST_CASE("a norm has the same bits on any number of ranks, and is exact to 1e-1
   kolo::detail::train::norm_of norm{kolo::detail::train::largest_magnitude(std::span{subnormal})};
   norm.add(std::span{subnormal});
   CHECK(std::abs(norm.root() - 5e-310) < 1e-318);
+}
+
+TEST_CASE("leaves: ranks whose gradients are of different types of one length do not add each other's bits") {
+  const auto construct = [](auto& comm, auto zero) {
+    std::vector<decltype(zero)> value(4), gradient(4);
+    struct {
+      std::span<decltype(zero)> value, gradient;
+    } parameters[] = {{value, gradient}};
+    const auto add = [](std::size_t, auto, auto) {};
+    struct nothing {
+      decltype(add) step;
+    };
+    kolo::distributed_optimizer optimizer{comm, nothing{add}, parameters, kolo::sum, {.leaves = 2}};
+  };
+  const auto said = on_threads(2, [&](auto& comm) {
+    return words_of([&] { comm.rank() == 0 ? construct(comm, kolo::bfloat16{}) : construct(comm, kolo::float16{}); });
+  });
+  for (const auto& words : said) CHECK(contains(words, "ranks plan different buckets"));
+}
+
+TEST_CASE(
+    "leaves: an optimizer that is destroyed in the middle of a step ends its gathers before their memory is freed") {
+  struct picky {
+    float operator()(float a, float b) const { return a + b > 100 ? throw std::runtime_error("too large") : a + b; }
+  };
+  constexpr std::size_t n = std::size_t{1} << 18;
+  const auto said = on_threads(2, [&](auto& comm) {
+    std::vector<float> value(n), other(n), large(n, 1000), small(n, 1);
+    const std::vector parameters{parameter{value, large}, parameter{other, small}};  // the last is exchanged first
+    kolo::distributed_optimizer optimizer{
+        comm, descent{}, parameters, picky{}, {.bucket_bytes = n * sizeof(float), .leaves = 2}};
+    try {
+      optimizer.leaf();
+      optimizer.step();
+    } catch (const std::exception& e) {
+      return std::string{e.what()};
+    }
+    return std::string{};
+  });
+  for (const auto& words : said) CHECK(contains(words, "too large"));
 }
 
 TEST_CASE("leaves: options that one tree cannot combine are refused") {

@@ -379,6 +379,27 @@ struct descent_that_may_throw {
     descent{}.step(0, value, gradient);
   }
 };
+TEST_CASE("functions of a class derived from an optimizer are not called by it, whatever their names") {
+  using optimizer_type = kolo::distributed_optimizer<kolo::threads::communicator, descent, std::vector<parameter>&>;
+  struct derived : optimizer_type {
+    using optimizer_type::optimizer_type;
+    void update() { ++calls; }
+    void drop() { ++calls; }
+    int calls = 0;
+  };
+  int calls[2]{1, 1};
+  float updated[2]{};
+  kolo::threads::run(2, [&](auto& comm) {
+    std::vector<float> value{1}, gradient{1};
+    std::vector parameters{parameter{value, gradient}};
+    derived optimizer{comm, descent{}, parameters};
+    optimizer.step();
+    calls[comm.rank()] = optimizer.calls, updated[comm.rank()] = value[0];
+  });
+  CHECK((calls[0] == 0 && calls[1] == 0));
+  CHECK((updated[0] == 0.5f && updated[1] == 0.5f));
+}
+
 TEST_CASE("if one rank's rule throws, all ranks have the same model, without the updates of that rank's slices") {
   for (const bool in_passing : {true, false})
     on_ranks([&](auto& comm) {
