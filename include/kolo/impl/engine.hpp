@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The bodies of a communicator, its calls, requests and plans, and the transports of shm and threads. Not needed in a
 // header-only program, nor for communicators of shm and threads in compiled mode; user-defined transports, and wrappers
-// of transports, include it.
+// of transports, include it. In compiled mode also those of optimizers over such a transport.
 #pragma once
 
 #include <kolo/impl/calls.hpp>
