@@ -64,8 +64,8 @@
   TEMPLATE std::vector<std::shared_ptr<std::byte>> kolo::detail::shm::symmetric_parts<T>( \
       kolo::detail::execute::engine<T>&, std::size_t);
 
-/// The same for optimizers over this transport, after an include of train.hpp; their bodies come with impl/engine.hpp in
-/// compiled mode only.
+/// The same for optimizers over this transport, after an include of train.hpp. Their bodies come with impl/engine.hpp
+/// in compiled mode only.
 #define KOLO_TRAIN(TEMPLATE, T)                                                                 \
   TEMPLATE class kolo::detail::train::gradient_exchange<T>;                                     \
   TEMPLATE class kolo::detail::train::bucket_queue<T>;                                          \
