@@ -93,14 +93,14 @@ class distributed_optimizer
   using base =
       detail::train::typed_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
   using packed_gradients = detail::train::per_element<detail::train::packed_bucket, Range>;
-  using typename base::leaf_sums, typename base::wire_type;
+  using typename base::hooks, typename base::leaf_sums, typename base::wire_type;
 
  public:
   using base::base;
   ~distributed_optimizer() { this->queue_.end(); }
 
  private:
-  friend detail::train::hooks_of<distributed_optimizer, wire_type>;
+  friend hooks;
 
   std::vector<packed_gradients> make_packed() {
     std::vector<packed_gradients> all;

@@ -67,7 +67,7 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
                                                                kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op> {
   using base = detail::train::typed_exchange<sharded_optimizer, kind::reduce_scatter, Comm, Rule, Range, Algorithm, Op>;
   using views = detail::train::per_element<detail::train::shard_of, Range>;
-  using typename base::leaf_sums, typename base::wire_type;
+  using typename base::hooks, typename base::leaf_sums, typename base::wire_type;
 
   struct bucket_shard {
     views parts;
@@ -144,7 +144,7 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
   }
 
  private:
-  friend detail::train::hooks_of<sharded_optimizer, wire_type>;
+  friend hooks;
 
   /// Makes shards for the buckets, then for gradients with rows, then for local parameters. Each is of one element
   /// type.

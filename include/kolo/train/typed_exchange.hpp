@@ -150,6 +150,7 @@ class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm
   Comm& comm() { return this->typed_comm_; }
 
  protected:
+  using hooks = hooks_of<Self, wire_type>;
   using leaf_sums = train::leaf_sums<wire_type>;
   ~typed_exchange() = default;
 
@@ -166,7 +167,7 @@ class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm
   }
 
  private:
-  friend hooks_of<Self, wire_type>;
+  friend hooks;
   void update_early(std::size_t) {}
   void begin_step() {}
   void refuse_step() {}
