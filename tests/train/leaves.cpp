@@ -242,6 +242,36 @@ TEST_CASE(
   for (const auto& words : said) CHECK(contains(words, "too large"));
 }
 
+TEST_CASE("leaves: elements that operator new does not align are refused; without leaves they are exchanged") {
+  struct alignas(2 * __STDCPP_DEFAULT_NEW_ALIGNMENT__) wide {
+    double x = 0;
+    wide() = default;
+    explicit wide(double v) : x{v} {}
+    wide operator*(double factor) const { return wide{x * factor}; }
+    wide operator/(double divisor) const { return wide{x / divisor}; }
+    bool operator==(const wide&) const = default;
+  };
+  struct add {
+    wide operator()(const wide& a, const wide& b) const { return wide{a.x + b.x}; }
+  };
+  struct take {
+    void step(std::size_t, std::span<wide> value, std::span<wide> gradient) { value[0] = gradient[0]; }
+  };
+  for (const int leaves : {0, 2}) {
+    const auto said = on_threads(2, [&](auto& comm) {
+      std::vector<wide> value(1), gradient(1, wide{1.0 + comm.rank()});
+      struct {
+        std::span<wide> value, gradient;
+      } parameters[] = {{value, gradient}};
+      auto words = words_of([&] {
+        kolo::distributed_optimizer{comm, take{}, parameters, add{}, {.leaves = leaves}}.step();
+      });
+      return words.empty() && value[0].x != 3 ? std::string{"a wrong sum"} : words;
+    });
+    for (const auto& words : said) CHECK((leaves == 0 ? words.empty() : contains(words, "operator new aligns")));
+  }
+}
+
 TEST_CASE("leaves: options that one tree cannot combine are refused") {
   kolo::threads::run(2, [](auto& comm) {
     model m{{3}};

@@ -178,7 +178,7 @@ class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm
       with_tensors(b.range, b.parameters, [&](auto, const auto&, const auto& gradients) {
         using T = typename std::remove_cvref_t<decltype(gradients)>::element_type;
         if (alignof(T) > __STDCPP_DEFAULT_NEW_ALIGNMENT__)
-          throw error{errc::invalid_argument, "options.leaves: elements are aligned as operator new aligns"};
+          throw error{errc::invalid_argument, "options.leaves takes elements that operator new aligns, no wider ones"};
         this->add_leaf_sums(train::bytes_of(gradients), make_kernel<T>(this->op_));
       });
   }
