@@ -52,7 +52,8 @@ struct functions_of {
   static void pass(cudaStream_t stream, const Op& op, const vectors& v, bool by_bytes) {
     combining<T, Op, Most, Targets, U> work{op, v.count, v.n, v.targets, v.finish_size, by_bytes, {}, {}};
     std::copy_n(v.from, v.n, work.from);
-    std::copy_n(v.into, v.targets, work.into);
+    if constexpr (Targets == 1) *work.into = *v.into;
+    else std::copy_n(v.into, v.targets, work.into);
     begin_work(stream, chunks(v.count, U), work);
   }
   template <std::size_t U>
