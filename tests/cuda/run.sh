@@ -11,7 +11,7 @@
 #   example  builds and runs the example; without enough GPUs it trains on the host
 #   run      builds if needed, and runs the checks and the speed tests into results.txt. With
 #            NCCL_MULTI_RANK_GPU_ENABLE=1 (NCCL 2.30) also several ranks over NCCL on one GPU
-#   sanitize runs the checks under compute-sanitizer: memory, then races
+#   sanitize runs the checks under compute-sanitizer: memory, uninitialised memory, barriers, races
 # Exit status 77: there is no nvcc, or nothing to run on.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -119,7 +119,7 @@ case $what in
     ;;
   sanitize)
     [ -e "$work/together" ] || build
-    for tool in memcheck racecheck; do "$(dirname "$(command -v "$nvcc")")/compute-sanitizer" --error-exitcode 1 --tool $tool "$work/together" gpu checks; done
+    for tool in memcheck initcheck synccheck racecheck; do "$(dirname "$(command -v "$nvcc")")/compute-sanitizer" --error-exitcode 1 --tool $tool "$work/together" gpu checks; done
     ;;
   *) sed -n '3,16s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

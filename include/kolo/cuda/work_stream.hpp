@@ -91,7 +91,10 @@ class work_stream {
 
   /// What a barrier sends: a byte on the device.
   std::byte* token() {
-    if (!token_) token_ = kolo::cuda::allocate(1);
+    if (!token_) {
+      token_ = kolo::cuda::allocate(1);
+      kolo::cuda::fill(token_.get(), 0, 1, use());
+    }
     return token_.get();
   }
 
