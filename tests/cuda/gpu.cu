@@ -3,6 +3,7 @@
 #include <kolo/cuda/one_kernel.cuh>
 #include <kolo/cuda/threads.cuh>
 
+#include "cuda/cccl_calls.hpp"
 #include "cuda/on_gpu.hpp"
 #include "cuda/one_kernel_calls.hpp"
 #include "cuda/threads_calls.hpp"
@@ -181,6 +182,10 @@ int main(int argc, char**) {
     on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {
       testing::views_of_every_kind(comm, w, own);
     });
+  });
+  failed += judge("calls as CCCL's algorithms make them", [](testing::complaints& wrong) {
+    on_device_threads(
+        wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) { testing::calls_of_cccl(comm, w, own); });
   });
   failed += judge("stream order, between threads", [](testing::complaints& wrong) {
     on_device_threads(wrong, [](auto& comm, testing::complaints& w, cudaStream_t own) {

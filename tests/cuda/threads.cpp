@@ -2,6 +2,7 @@
 // Ranks in one process on the fake CUDA runtime: laws, stream order, memory after failures, reuse of events.
 #include <kolo/explain.hpp>
 
+#include "cuda/cccl_calls.hpp"
 #include "cuda/on_double.hpp"
 #include "cuda/threads_ranks.hpp"
 #include "laws/message_laws.hpp"
@@ -65,6 +66,9 @@ TEST_CASE("device threads: another tag is a mismatch") {
 TEST_CASE("device threads: calls on spans, strided views and buckets") {
   on_devices({1, 2, 3, 5, 8},
              [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) { views_of_every_kind(comm, wrong, s); });
+}
+TEST_CASE("device threads: calls as CCCL's algorithms make them") {
+  on_devices({1, 2, 3, 4, 8}, [](auto& comm, complaints& wrong, cudaStream_t s) { calls_of_cccl(comm, wrong, s); });
 }
 TEST_CASE("device threads: work on a stream before and after a call is ordered with the call") {
   on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {

@@ -9,28 +9,30 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
 
-/// kolo::cccl_communicator c{comm};
-/// auto guard = c.group_guard();
-/// c.send(guard, pointer, count, peer, stream), c.recv(guard, pointer, count, peer, stream);
+/// kolo::cccl_communicator c{comm, cuda::experimental::logical_device{0}};
+/// cuda::experimental::reduce(cuda::experimental::broadcasted, c, stream, pointer, count, result);
 ///
 /// Models the concept of communicators in cuda/experimental/__multi_gpu/concepts.h (of 2026): calls under one guard
 /// progress together, and the guard's destructor waits for all of them, at the point where NCCL submits its group. A
-/// stream is any type with a `get()`, such as cuda::stream_ref.
+/// stream is any type with a `get()`, such as cuda::stream_ref. The algorithms also ask for `logical_device()`: it is
+/// the second argument, which calls alone do not need.
 ///
 /// Shapes  counts are elements of T, and bytes of `void`; `recvbuf` as in NCCL: count elements, or count for each rank.
-/// Not     under one guard, unlike in a group of NCCL: messages beside collectives, which run one after the other here
-///         and would wait for each other; and a message from a rank to itself. The call throws invalid_argument.
+/// Not     gather_v, which no algorithm calls. Under one guard, unlike in a group of NCCL: messages beside collectives,
+///         which run one after the other here and would wait for each other; and a message from a rank to itself. The
+///         call throws invalid_argument.
 /// Over    a communicator for device views: calls are enqueued on the stream. Else pointers are of the host, and no
 ///         work in flight on the stream may access this memory.
 /// Cost    that of kolo's calls; a guard allocates a request for each.
 /// Errors  those of kolo's calls. A failure in a guard's destructor is reported by the next call on the communicator;
 ///         `guard.wait()` throws it itself.
 /// Before  `comm` outlives this and all guards. One rank per thread: a guard belongs to one communicator.
-template <class Comm>
+template <class Comm, class Device = std::monostate>
 class cccl_communicator {
   using transport_type = typename Comm::transport_type;
 
@@ -61,11 +63,12 @@ class cccl_communicator {
     std::vector<request<transport_type>> requests_{};
   };
 
-  explicit cccl_communicator(Comm& comm) : comm_{&comm} {}
+  explicit cccl_communicator(Comm& comm, Device device = {}) : comm_{&comm}, device_{device} {}
 
   native_handle_type native_handle() const noexcept { return comm_; }
   std::int32_t rank() const noexcept { return comm_->rank(); }
   std::int32_t size() const noexcept { return comm_->size(); }
+  const Device& logical_device() const noexcept { return device_; }
   group_guard_type group_guard() const { return {}; }
 
   template <class T, class Stream>
@@ -115,6 +118,28 @@ class cccl_communicator {
     g.add(false,
           [&] { return start_alltoall(*comm_, view(sendbuf, all(count)), view(recvbuf, all(count)), on(stream)); });
   }
+  /// The part for rank r is `counts[r]` elements from element `displs[r]` on; counts are on the host. A rank's own part
+  /// may be in place already.
+  template <class T, class Stream>
+  void all_to_all_v(group_guard_type& g, const T* sendbuf, const std::size_t* send_counts,
+                    const std::size_t* send_displs, T* recvbuf, const std::size_t* recv_counts,
+                    const std::size_t* recv_displs, Stream stream) const {
+    const auto p = all(1), me = std::size_t(rank());
+    std::vector<std::size_t> sent(send_counts, send_counts + p), received(recv_counts, recv_counts + p);
+    if (sent[me] == received[me] && same_place(sendbuf, send_displs[me], recvbuf, recv_displs[me]))
+      sent[me] = received[me] = 0;
+    const auto in = parts(sendbuf, sent, send_displs);
+    const auto out = parts(recvbuf, received, recv_displs);
+    g.add(false, [&] {
+      return start_alltoall(*comm_, bucket{std::span{in}}, bucket{std::span{out}}, sent, received, on(stream));
+    });
+  }
+  template <class T, class Stream>
+  void all_gather_v(group_guard_type& g, const T* sendbuf, std::size_t send_count, T* recvbuf,
+                    const std::size_t* recv_counts, const std::size_t* displs, Stream stream) const {
+    const std::vector<std::size_t> sent(all(1), send_count), at(all(1));
+    all_to_all_v(g, sendbuf, sent.data(), at.data(), recvbuf, recv_counts, displs, stream);
+  }
 
  private:
   static constexpr bool is_on_device = requires { requires transport_type::space == memory_space::device; };
@@ -132,6 +157,18 @@ class cccl_communicator {
     if constexpr (is_on_device) return device_span<element>{static_cast<element*>(data), count};
     else return std::span<element>{static_cast<element*>(data), count};
   }
+  /// The parts that are not empty.
+  template <class T>
+  static auto parts(T* data, const std::vector<std::size_t>& counts, const std::size_t* displs) {
+    std::vector<decltype(view(data, 0))> all;
+    for (std::size_t r = 0; r < counts.size(); ++r)
+      if (counts[r] != 0) all.push_back(view(data, displs[r] + counts[r]).subspan(displs[r], counts[r]));
+    return all;
+  }
+  template <class T>
+  static bool same_place(const T* a, std::size_t i, const T* b, std::size_t k) {
+    return view(a, i).data() + i == view(b, k).data() + k;
+  }
   /// Messages carry bytes: the two ranks may use different element types.
   template <class T>
   static auto bytes(T* data, std::size_t count) {
@@ -146,6 +183,7 @@ class cccl_communicator {
   }
 
   Comm* comm_;
+  Device device_;
 };
 
 }  // namespace kolo::inline KOLO_ABI

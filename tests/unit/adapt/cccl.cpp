@@ -29,7 +29,9 @@ static_assert(cuda::experimental::__has_all_reduce<as_cccl_wants_it> &&
               cuda::experimental::__has_gather<as_cccl_wants_it> &&
               cuda::experimental::__has_all_gather<as_cccl_wants_it> &&
               cuda::experimental::__has_broadcast<as_cccl_wants_it> &&
-              cuda::experimental::__has_all_to_all<as_cccl_wants_it>);
+              cuda::experimental::__has_all_to_all<as_cccl_wants_it> &&
+              cuda::experimental::__has_all_gather_v<as_cccl_wants_it> &&
+              cuda::experimental::__has_all_to_all_v<as_cccl_wants_it>);
 #endif
 
 }  // namespace
@@ -78,6 +80,40 @@ TEST_CASE("cccl: collectives, several under one guard") {
               if (from_each[static_cast<std::size_t>(r)] != 100 * r) return "all_to_all";
             if (me == root && (largest != n - 1 || on_root != ranks)) return "at the root";
             return sum == all && gathered == ranks && word == 7 ? "" : "a collective";
+          }) == all_say(p, ""));
+}
+
+TEST_CASE("cccl: parts of different lengths, with gaps between them; a rank's own part may be in place") {
+  for (const int p : {1, 2, 3, 4})
+    CHECK(on_threads(p, [](auto& comm) -> std::string {
+            const kolo::cccl_communicator c{comm, 5};  // CCCL's logical device, for which any type stands here
+            if (c.logical_device() != 5) return "another device";
+            const auto me = static_cast<std::size_t>(c.rank()), n = static_cast<std::size_t>(c.size());
+            std::vector<std::size_t> counts(n), at(n), to_each(n), from_each(n), sent_at(n), received_at(n);
+            std::vector<int> gathered(10 * n, -1), expected = gathered, apart = gathered, sent(10 * n, -2),
+                                                   received = gathered, all = gathered;
+            for (std::size_t r = 0; r < n; ++r) {
+              counts[r] = r, at[r] = 10 * (n - 1 - r);   // rank 0 gives nothing, and the last part comes first
+              to_each[r] = me + r, sent_at[r] = 10 * r;  // rank 0 sends itself nothing
+              from_each[r] = r + me, received_at[r] = at[r];
+              for (std::size_t i = 0; i < r; ++i) expected[at[r] + i] = static_cast<int>(100 * r + i);
+              for (std::size_t i = 0; i < me + r; ++i) {
+                sent[sent_at[r] + i] = static_cast<int>(1000 * me + 100 * r + i);
+                all[at[r] + i] = static_cast<int>(1000 * r + 100 * me + i);
+              }
+            }
+            for (std::size_t i = 0; i < me; ++i) gathered[at[me] + i] = expected[at[me] + i];
+            const auto mine = gathered;
+            auto guard = c.group_guard();
+            c.all_gather_v(guard, gathered.data() + at[me], me, gathered.data(), counts.data(), at.data(), no_stream{});
+            c.all_gather_v(guard, mine.data() + at[me], me, apart.data(), counts.data(), at.data(), no_stream{});
+            c.all_to_all_v(guard, sent.data(), to_each.data(), sent_at.data(), received.data(), from_each.data(),
+                           received_at.data(), no_stream{});
+            guard.wait();
+            if (gathered != expected) return "in place";
+            if (apart != expected) return "into another buffer";
+            if (received != all) return "to each";
+            return "";
           }) == all_say(p, ""));
 }
 
