@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <variant>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -32,7 +31,7 @@ namespace kolo::inline KOLO_ABI {
 /// Errors  those of kolo's calls. A failure in a guard's destructor is reported by the next call on the communicator;
 ///         `guard.wait()` throws it itself.
 /// Before  `comm` outlives this and all guards. One rank per thread: a guard belongs to one communicator.
-template <class Comm, class Device = std::monostate>
+template <class Comm, class Device = std::nullptr_t>
 class cccl_communicator {
   using transport_type = typename Comm::transport_type;
 
