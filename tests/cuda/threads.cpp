@@ -70,6 +70,19 @@ TEST_CASE("device threads: calls on spans, strided views and buckets") {
 TEST_CASE("device threads: calls as CCCL's algorithms make them") {
   on_devices({1, 2, 3, 4, 8}, [](auto& comm, complaints& wrong, cudaStream_t s) { calls_of_cccl(comm, wrong, s); });
 }
+TEST_CASE("device threads: a part that is in place is not copied onto itself") {
+  on_devices({1}, [](auto& comm, complaints& wrong, cudaStream_t s) {
+    tensor<float> x{of_rank(0, 10), s};
+    const kolo::cccl_communicator c{comm};
+    const std::size_t count = 4, place = 3;
+    const auto before = cuda_double::the.copies;
+    auto guard = c.group_guard();
+    c.all_gather_v(guard, x.data() + place, count, x.data(), &count, &place, stream_of{s});
+    guard.wait();
+    kolo::cuda::wait(s);
+    wrong.expect(cuda_double::the.copies == before, "copied");
+  });
+}
 TEST_CASE("device threads: work on a stream before and after a call is ordered with the call") {
   on_devices({1, 2, 3}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     keeps_the_order_of_streams(comm, wrong, s);
