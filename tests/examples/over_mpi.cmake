@@ -10,8 +10,7 @@ set(flags -std=c++20 -O0 -g0 ${kolo_warnings} -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MP
 if(CMAKE_COMPILE_WARNING_AS_ERROR)
   list(APPEND flags -Werror)
 endif()
-set(environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-  UCX_LOG_LEVEL=error KOLO_MPI_REPORT=1
+set(environment ${kolo_mpi_environment} UCX_LOG_LEVEL=error KOLO_MPI_REPORT=1
   OMPI_MCA_btl_vader_single_copy_mechanism=none)  # so that long messages need progress by the sender
 set(the_rest "Reduce 1108, Reduce_scatter 554, Reduce_scatter_block 554, Scan 554, Bcast 70, Allgather 70, Allgatherv 140, Alltoall 70, Barrier 5 and 1 by MPI; shared memory in [0-9]+ communicators")
 set(left_mpich "3 by MPI")

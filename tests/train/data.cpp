@@ -54,8 +54,9 @@ TEST_CASE("step k takes items kp to kp + p - 1") {
   const auto data = numbers(12);
   for (int p : {1, 2, 3, 4, 6})
     for (int r = 0; r < p; ++r) {
+      const place here{r, p};
       int k = 0;
-      for (int item : kolo::shard(data, place{r, p})) CHECK(item == p * k++ + r);
+      for (int item : kolo::shard(data, here)) CHECK(item == p * k++ + r);
     }
 }
 
@@ -72,8 +73,9 @@ TEST_CASE("an lvalue data set is not copied; a temporary one is kept") {
 
 TEST_CASE("arrays and vectors of batches are data sets") {
   const std::array<std::vector<int>, 3> batches{{{1, 2}, {3, 4}, {5, 6}}};
+  const place here{1, 2};
   int sum = 0;
-  for (const auto& batch : kolo::shard(batches, place{1, 2})) sum += batch[0] + batch[1];
+  for (const auto& batch : kolo::shard(batches, here)) sum += batch[0] + batch[1];
   CHECK(sum == 7);
   const int plain[] = {7, 8, 9};
   CHECK(kolo::shard(plain, place{0, 2})[0] == 7);

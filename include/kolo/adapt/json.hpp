@@ -16,6 +16,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -30,8 +31,8 @@ inline const nlohmann::json& needed(const nlohmann::json& j, const char* name) {
 }
 
 /// Returns `j` if it is a list.
-inline const nlohmann::json& list(const nlohmann::json& j, const std::string& what) {
-  if (!j.is_array()) throw std::invalid_argument("kolo: " + what + " are a list, not " + j.dump());
+inline const nlohmann::json& list(const nlohmann::json& j, std::string_view what) {
+  if (!j.is_array()) throw std::invalid_argument("kolo: " + std::string{what} + " are a list, not " + j.dump());
   return j;
 }
 

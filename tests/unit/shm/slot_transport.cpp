@@ -173,8 +173,8 @@ TEST_CASE("the time that a reader reports contains no wait for another peer, and
     writer.commit(0, bytes, 7, where);
   };
   const auto time_of = [&](int writer, int way) {
-    const auto& its = kolo::detail::shm::credit_of(memory.map(region, shape.bytes()).get(), shape, writer, 0);
-    return its.read_time[way].load();
+    std::byte* const base = memory.map(region, shape.bytes()).get();
+    return kolo::detail::shm::credit_of(base, shape, writer, 0).read_time[way].load();
   };
   for (int i = 0; i < 6; ++i) {  // the thread may be interrupted: the shortest time counts
     send(a), send(b);
