@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Ranks with several communicators: one fails, its exception destroys another, and the ranks that wait in the other get an error that names the failed rank.
 #include <array>
+#include <atomic>
+#include <latch>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -86,8 +88,13 @@ TEST_CASE("unwound by another communicator's failure with a request in flight: t
 }
 
 TEST_CASE("unwound by another communicator's failure: the error maps the rank numbers of the two") {
+  const auto leave = [](auto& failing, auto other) {
+    const auto of_rank_0 = other.transport().recorder(other.size() - 1);
+    while (!of_rank_0->last().waits()) std::this_thread::yield();  // a later call would get the error without its place
+    is_unwound(failing, std::move(other));
+  };
   for (const bool has_the_last : {true, false}) {
-    const auto said = on_threads(3, [&](auto& comm) { return error_in_other(comm, has_the_last, words, is_unwound); });
+    const auto said = on_threads(3, [&](auto& comm) { return error_in_other(comm, has_the_last, words, leave); });
     const std::string numbers = has_the_last ? ", where rank 1 is rank 0" : " (ranks as they are numbered there)";
     INFO(said[0]);
     CHECK(said[0].starts_with("kolo: barrier #1, round 0, rank 0: reports the failure of another communicator" +
@@ -133,7 +140,7 @@ TEST_CASE("unwound by another communicator's failure, caught by another thread: 
 }
 
 TEST_CASE("a rank that keeps another communicator's failure, continues and later throws is itself named") {
-  const auto f = [](auto& comm) -> std::string {
+  const auto f = [](auto& comm, std::latch& have_other) -> std::string {
     std::optional<kolo::error> kept;
     auto failing = comm.split(0, -comm.rank());
     if (comm.rank() == 2) fail_here(failing);
@@ -143,10 +150,14 @@ TEST_CASE("a rank that keeps another communicator's failure, continues and later
       kept = e;
     }
     auto other = comm.split(0, 0);
+    have_other.arrive_and_wait();  // rank 1 also fails `comm`, and so a rank that is still in the split
     if (comm.rank() == 1) throw std::logic_error{"of its own"};
     return end_of([&] { kolo::barrier(other); });
   };
-  for (int k = 0; k < 5; ++k) CHECK(on_threads(3, f) == all_but(1, 3, "peer failed 1"));
+  for (int k = 0; k < 5; ++k) {
+    std::latch have_other{3};
+    CHECK(on_threads(3, [&](auto& comm) { return f(comm, have_other); }) == all_but(1, 3, "peer failed 1"));
+  }
 }
 
 TEST_CASE("a rank that has handled another communicator's failure and later throws is itself named") {
@@ -188,6 +199,7 @@ TEST_CASE("a rank is killed while the others wait on either of two communicators
       keys[0][r] = draw(p), keys[1][r] = draw(p);
       begins_with_second[r] = draw(2) == 1;
     }
+    const common<std::atomic<int>> have_names;
     const auto killed = on_processes(p, [&](auto& comm) {
       const auto me = static_cast<std::size_t>(comm.rank());
       auto a = comm.split(0, keys[0][me]), b = comm.split(0, keys[1][me]);
@@ -198,6 +210,8 @@ TEST_CASE("a rank is killed while the others wait on either of two communicators
       };
       const auto names_in_a = names_in(a), names_in_b = names_in(b);
       const auto& names = begins_with_second[me] ? names_in_b : names_in_a;
+      ++*have_names;
+      while (comm.rank() == victim && *have_names < p) ::sched_yield();  // others may still be in allgather
       if (comm.rank() == victim) ::kill(::getpid(), SIGKILL);
       try {
         is_unwound(outer, std::move(inner));
