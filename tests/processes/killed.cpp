@@ -2,6 +2,7 @@
 // kill -9 of one rank in each phase: the others get an error that names it within a second, and nothing is left behind.
 #include <kolo/shm/node_group.hpp>
 
+#include <algorithm>
 #include <atomic>
 
 #include "processes/what_ranks_say.hpp"
@@ -18,6 +19,7 @@ using clock_type = std::chrono::steady_clock;
 struct last_moment {
   std::atomic<clock_type::rep> at;
   std::atomic<pid_t> victim;
+  std::atomic<int> ready;  ///< ranks that are ready for the death
 };
 
 [[noreturn]] void die(last_moment& last) {
@@ -53,7 +55,7 @@ template <class F>
 void expect_survival(common<last_moment>& last, int victim, int p, F run) {
   launch_result end;
   for (int again = 0; again < 3; ++again) {
-    last->at = last->victim = 0;
+    last->at = last->victim = last->ready = 0;
     end = run();
     if (!any_is_late(end)) break;
   }
@@ -126,12 +128,13 @@ TEST_CASE("a rank is killed while it waits for another") {
     expect_survival(last, victim, p, [&] {
       return on_processes(p, [&](auto& comm) {
         kolo::barrier(comm);
+        ++last->ready;
         if (comm.rank() == victim) {
           last->victim = ::getpid();
           kolo::barrier(comm);
         }
         if (comm.rank() == 0) {
-          while (last->victim == 0) ::sched_yield();
+          while (last->victim == 0 || last->ready < p) ::sched_yield();
           last->at = clock_type::now().time_since_epoch().count();
           ::kill(last->victim, SIGKILL);
         } else {
@@ -166,9 +169,12 @@ TEST_CASE("a rank is killed after its last call: the others are not affected") {
     const auto end = on_processes(p, [&](auto& comm) {
       std::vector<int> x(50'000, 1);
       kolo::allreduce(comm, x, kolo::sum);
-      kolo::barrier(comm);
+      ++last->ready;
+      while (last->ready < p) ::sched_yield();
+      if (comm.rank() != victim) std::fill(x.begin(), x.end(), 0);
+      kolo::broadcast(comm, x, victim, kolo::one_shot{});  // in which no rank waits for another one than the victim
       if (comm.rank() == victim) die(*last);
-      return std::to_string(x[0]);
+      return std::to_string(x.back());
     });
     CHECK(end.said == all_but(victim, p, std::to_string(p)));
     CHECK(end.status == 128 + SIGKILL);
@@ -180,6 +186,8 @@ TEST_CASE("a rank of a child communicator is killed: child and parent both name 
   common<last_moment> last;
   const auto end = on_processes(4, [&](auto& comm) {
     auto half = comm.split(comm.rank() % 2, 0);  // ranks 0 and 2, 1 and 3
+    ++last->ready;
+    while (comm.rank() == 3 && last->ready < 4) ::sched_yield();
     if (comm.rank() == 3) die(*last);
     const auto in_half = comm.rank() == 1 ? end_of([&] { kolo::barrier(half); }) : "-";
     return in_half + ' ' + end_of([&] { kolo::barrier(comm); });
@@ -192,10 +200,12 @@ TEST_CASE("requests in flight and a failed communicator are destroyed without a 
   common<last_moment> last;
   const auto end = on_processes(3, [&](auto& comm) {
     std::vector<int> x(100'000), y(100'000);
+    while (comm.rank() == 2 && last->ready < 2) ::sched_yield();  // a start after the first failure is refused
     if (comm.rank() == 2) die(*last);
     {
       auto first = kolo::start_allreduce(comm, x, kolo::sum);
       auto second = kolo::start_allreduce(comm, y, kolo::sum, kolo::ring{});
+      ++last->ready;
     }
     return end_of([&] { kolo::start_barrier(comm).wait(); });
   });

@@ -243,10 +243,15 @@ TEST_CASE("shrink: a rank's request on another communicator progresses while it 
 }
 
 TEST_CASE("shrink: a failure found by a request's destructor does not remain after shrink") {
-  const auto end = on_processes(3, [](auto& comm) -> std::string {
+  const common<std::atomic<int>> started;
+  const auto end = on_processes(3, [&](auto& comm) -> std::string {
+    while (comm.rank() == 2 && *started < 2) ::sched_yield();  // a start after the first failure is refused
     if (comm.rank() == 2) die();
     std::vector<int> x(100'000);
-    { const auto dropped = kolo::start_allreduce(comm, x, kolo::sum); }
+    {
+      const auto dropped = kolo::start_allreduce(comm, x, kolo::sum);
+      ++*started;
+    }
     comm = comm.shrink();
     return end_of([&] { kolo::barrier(comm); });
   });
@@ -256,11 +261,14 @@ TEST_CASE("shrink: a failure found by a request's destructor does not remain aft
 
 TEST_CASE("shrink: a failure found by the destructor of a request on another communicator is recovered") {
   for (const bool before : {true, false}) {
-    const auto end = on_processes(3, [before](auto& comm) -> std::string {
+    const common<std::atomic<int>> started;
+    const auto end = on_processes(3, [&](auto& comm) -> std::string {
       auto other = comm.split(0, comm.rank());
+      while (comm.rank() == 2 && *started < 2) ::sched_yield();
       if (comm.rank() == 2) die();
       int x[10]{}, y[10]{};
       auto dropped = std::optional{kolo::start_allreduce(other, x, kolo::sum)};
+      ++*started;
       const auto said = end_of([&] { kolo::allreduce(comm, y, kolo::sum); });
       if (before) dropped.reset();
       comm = comm.shrink();
