@@ -234,10 +234,10 @@ TEST_CASE("device processes: a dead rank is named by all, and shrink continues w
       tensor<float> x{of_rank(comm.rank(), 100), s};
       kolo::allreduce(comm, x.view(), kolo::sum, {.stream = s});
       comm.transport().wait({.stream = s});
-      kolo::barrier(comm, {.stream = s});
-      comm.transport().wait({.stream = s});
-      if (comm.rank() == 1) ::raise(SIGKILL);
       const auto how = end_of([&] {
+        kolo::barrier(comm, {.stream = s});
+        comm.transport().wait({.stream = s});
+        if (comm.rank() == 1) ::raise(SIGKILL);
         if (fused) kolo::allreduce(comm, x.view(), kolo::sum, kolo::native{}, {.stream = s});
         else kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
       });
