@@ -346,7 +346,7 @@ class slot_transport : public board_member {
   received_slot in_place(int peer, shm::slot& s) const {
     auto* const data =
         s.spare != 0 ? spare_of(base_.get(), shape_, rank_, peer, s.spare - std::size_t{1}) : payload(peer, rank_, s);
-    return {data, s.bytes, s.tag, data, s.buffer > shape_.slots};
+    return {data, s.bytes, s.tag, data, s.spare == 0 && s.buffer > shape_.slots};
   }
 
   /// Pieces that a peer has claimed, and that were revoked.

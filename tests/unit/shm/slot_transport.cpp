@@ -152,6 +152,20 @@ TEST_CASE("round trips of ranks that take turns use one buffer, unless a reply i
 
 TEST_CASE("pieces in a ring stay as they are until they are read") { CHECK(laws::rings_keep_unread_pieces() == ""); }
 
+TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered for it") {
+  kolo::detail::shm::region_shape shape{2, {.slot_bytes = 8192}};
+  shape.ring_step = 256;
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+  for (const bool is_spare : {false, true, false}) {
+    REQUIRE(a.reserve(1, 8192) != nullptr);
+    a.commit(1, 8192, 0, {{}, {}, is_spare});
+    CHECK(b.peek(0).in_ring == !is_spare);
+    b.release(0);
+  }
+}
+
 #if defined(__SSE2__)
 TEST_CASE("the time that a reader reports contains no wait for another peer, and all of the reading after that") {
   using kolo::detail::core::one_way_copy;
