@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -40,16 +41,6 @@ struct rank_process {
   bool ended = false;
   stream streams[2]{{-1, 1}, {-1, 2}};
 };
-
-void write_all(int to, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(to, text.data(), text.size());
-    pollfd room{to, POLLOUT, 0};
-    if (n < 0 && errno == EAGAIN) ::poll(&room, 1, -1);  // another process may have set O_NONBLOCK on the shared file
-    else if (n < 0 && errno != EINTR) return;
-    if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
-  }
-}
 
 class job {
  public:
@@ -198,16 +189,18 @@ class job {
     --running_;
     const int result = is_signal ? 128 + status : status;
     if (result == 0) return;
-    if (is_signal)
-      std::fprintf(stderr, "kolo-run: rank %d was killed by signal %d (%s)\n", r, status, ::strsignal(status));
-    else std::fprintf(stderr, "kolo-run: rank %d exited with status %d\n", r, result);
-    if (status_ != 0) return;
-    status_ = result;
-    if (!settings_.kill_on_failure || running_ == 0) return;
-    std::fprintf(stderr, "kolo-run: terminating the other ranks (--kill-on-failure)\n");
-    is_ending_ = true;
-    deadline_ = steady::now() + grace;
-    kill_all(SIGTERM);
+    const bool ends_others = status_ == 0 && settings_.kill_on_failure && running_ > 0;
+    if (status_ == 0) status_ = result;
+    if (ends_others) {  // before the messages, which may have to wait for their reader
+      is_ending_ = true;
+      deadline_ = steady::now() + grace;
+      kill_all(SIGTERM);
+    }
+    std::string text = "kolo-run: rank " + std::to_string(r);
+    if (is_signal) text += " was killed by signal " + std::to_string(status) + " (" + ::strsignal(status) + ")\n";
+    else text += " exited with status " + std::to_string(result) + '\n';
+    if (ends_others) text += "kolo-run: terminating the other ranks (--kill-on-failure)\n";
+    write_all(2, text);
   }
 
   /// Sends the signal to every rank's process group; SIGKILL also to those of ended ranks, whose children may still run.
@@ -217,6 +210,22 @@ class job {
     if (signal == SIGKILL) is_ending_ = false;
   }
 
+  /// Handles signals and ends of ranks while the reader is slow: writes what a pipe has room for when poll reports it,
+  /// whole lines if possible.
+  void write_all(int to, std::string_view text) {
+    while (!text.empty()) {
+      pollfd handles[] = {{to, POLLOUT, 0}, {signals_, POLLIN, 0}};
+      const int ready = ::poll(handles, 2, is_ending_ ? milliseconds_left() : -1);
+      if (ready > 0 && handles[1].revents != 0) take_signals();
+      if (is_ending_ && milliseconds_left() == 0) kill_all(SIGKILL);
+      if (ready <= 0 || handles[0].revents == 0) continue;
+      const std::string_view part = text.substr(0, PIPE_BUF);
+      const std::size_t lines = part.rfind('\n') + 1;
+      const ssize_t n = ::write(to, part.data(), lines > 0 ? lines : part.size());
+      if (n < 0 && errno != EAGAIN && errno != EINTR) return;  // EAGAIN: another process has set O_NONBLOCK
+      if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
   void forward(int r, stream& s) {
     char part[65536];
     for (;;) {

@@ -67,6 +67,19 @@ status=0
 wait $launcher || status=$?
 [ $status = 3 ] && says "[0] forwarded" && says "[1] forwarded"
 
+# A failed rank ends the others also while nobody reads the launcher's output: the fifo is full from the start.
+mkfifo "$work/full" "$work/held.by.0" "$work/holds"
+exec 4<> "$work/full"
+dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=4096 2> /dev/null && { echo "a pipe takes 16 MiB"; exit 1; }
+"$run" -n 2 --kill-on-failure bash -c "[ \$KOLO_RANK = 0 ] || { read < '$work/holds'; echo; exit 3; }; exec 6> '$work/held.by.0'; echo > '$work/holds'; exec sleep 1000" > "$work/full" 2>&1 & launcher=$!
+timeout 60 cat "$work/held.by.0" || { echo "the launcher waits for its reader"; kill -KILL $launcher; exit 1; }
+cat "$work/full" > /dev/null 4>&- & reader=$!
+exec 4>&-
+status=0
+wait $launcher || status=$?
+[ $status = 3 ] || { echo "status $status, not 3"; exit 1; }
+wait $reader
+
 # Processes that ranks leave behind end with the job, and ranks end with a killed launcher. A process that holds a pipe keeps it open: its end is the proof. A
 # rank opens the pipe before it starts the process, which might be ended before it had opened it.
 mkfifo "$work/held" "$work/held.0" "$work/held.1"
