@@ -125,7 +125,7 @@ class shared_mapping {
 
   remote_ref make_remote_ref(const std::byte* data, std::size_t bytes) const {
     const std::lock_guard lock{state_->mutex};
-    for (const page_range& s : state_->secluded)
+    for (const window& s : state_->secluded)
       if (s.begin < data + bytes && data < s.begin + s.length) return {};
     for (const window& w : state_->windows)
       if (w.begin <= data && data + bytes <= w.begin + w.length && !w.memory.expired())
@@ -178,7 +178,7 @@ class shared_mapping {
     const auto page = page_size();
     const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
     auto* const begin = found->begin + first;
-    for (const page_range& s : state_->secluded)
+    for (const window& s : state_->secluded)
       if (s.begin <= begin && begin + (end - first) <= s.begin + s.length) return true;
     try {
       state_->secluded.push_back({begin, end - first});
@@ -200,22 +200,18 @@ class shared_mapping {
   /// Called when that memory is freed: returns the private copies of pages secluded there.
   void forget(std::byte* begin, std::size_t bytes) const noexcept {
     const std::lock_guard lock{state_->mutex};
-    const auto is_inside = [&](const page_range& s) { return begin <= s.begin && s.begin < begin + bytes; };
+    const auto is_inside = [&](const window& s) { return begin <= s.begin && s.begin < begin + bytes; };
     if (core::erase_if(state_->secluded, is_inside) > 0) ::madvise(begin, whole_pages(bytes), MADV_DONTNEED);
   }
 
  private:
   static constexpr std::size_t least_pinned = std::size_t{256} << 20;  ///< bytes; fewer are not worth checking
-  struct page_range {
-    std::byte* begin;
-    std::size_t length;
-  };
   struct window {
     std::byte* begin;
     std::size_t length;
-    std::uint64_t region;
-    std::weak_ptr<std::byte> memory;
-    ownership whose;
+    std::uint64_t region = 0;
+    std::weak_ptr<std::byte> memory{};
+    ownership whose = ownership::alone;
     std::shared_ptr<std::byte> pinned{};  ///< because a peer referred to it
   };
   struct state {
@@ -225,7 +221,7 @@ class shared_mapping {
     std::mutex mutex;
     std::vector<window> windows;                         ///< all that is mapped in this process
     std::size_t pinned = 0, most_pinned = least_pinned;  ///< bytes; now, and before a search for freed ones
-    std::vector<page_range> secluded{};                  ///< private pages, no longer those of the file
+    std::vector<window> secluded{};                      ///< private pages, no longer those of the file
     std::atomic<int> lending{0};
   };
 
