@@ -78,7 +78,7 @@ foreach(mpi mpich openmpi)
   else()  # Debian's MPICH cannot spawn processes
     kolo_check(examples.under_mpi.spawn LABELS mpi
       COMMAND ${ended_well} "${KOLO_MPIEXEC_${upper}}" -x "LD_PRELOAD=${library}" -n 1 "${program}" spawn TARGETS kolo_test_over_mpi
-      PROPERTIES ENVIRONMENT "${environment}" PROCESSORS 2
+      PROPERTIES ENVIRONMENT "${environment};OMPI_MCA_btl_tcp_if_include=lo" PROCESSORS 2
         PASS_REGULAR_EXPRESSION "Allreduce 1 and 1 by MPI.*Allreduce 1 and 1 by MPI.*ended well")
   endif()
   if(TARGET digits)

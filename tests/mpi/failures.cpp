@@ -306,6 +306,20 @@ void called_the_roll(mpi_world& world) {
   });
 }
 
+/// From MPICH 4.2 on MPI_Comm_free would end the program.
+void unreceived(mpi_world& world) {
+  world.run("a communicator with a message that nobody has received is left alone", [&](complaints& wrong) {
+    freed = 0;
+    {
+      const kolo::detail::mpi::handle own = kolo::detail::mpi::duplicate(MPI_COMM_WORLD);
+      int word = 0, has_come = world.rank() != 0;
+      if (world.rank() == 1) MPI_Send(&word, 1, MPI_INT, 0, 0, own.get());
+      while (!has_come) MPI_Iprobe(1, 0, own.get(), &has_come, MPI_STATUS_IGNORE);
+    }
+    wrong.expect(freed == (world.rank() == 0 ? 0 : 1), "freed " + std::to_string(freed) + " times");
+  });
+}
+
 void thrown(mpi_world& world) {
   world.run("an exception destroys a communicator", [&](complaints& wrong) {
     const int last = world.size() - 1;
@@ -431,6 +445,7 @@ int main(int argc, char** argv) {
   stopped(world);
   computing(world);
   called_the_roll(world);
+  unreceived(world);
   thrown(world);
   refused_options(world);
   cut_off(world);

@@ -84,7 +84,8 @@ inline void watch_for_the_end() {
 }
 
 /// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in
-/// both MPICH and Open MPI. After `abandon` (messages may be under way in it) and after MPI_Finalize it is left alone.
+/// both MPICH and Open MPI. It is left alone after `abandon` (messages may be under way in it), after MPI_Finalize, and
+/// with a message that nobody has received: there MPICH 4.2 ends the program.
 class handle {
  public:
   handle() = default;
@@ -113,7 +114,10 @@ class handle {
     owner(const owner&) = delete;
     owner& operator=(const owner&) = delete;
     ~owner() {
-      if (!is_abandoned && is_running()) MPI_Comm_free(&comm);
+      if (is_abandoned || !is_running()) return;
+      int has_message = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &has_message, MPI_STATUS_IGNORE);
+      if (!has_message) MPI_Comm_free(&comm);
     }
     MPI_Comm comm;
     std::atomic<bool> is_abandoned{false};
