@@ -117,7 +117,13 @@ class handle {
       if (is_abandoned || !is_running()) return;
       int has_message = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &has_message, MPI_STATUS_IGNORE);
-      if (!has_message) MPI_Comm_free(&comm);
+      if (has_message) return;
+      MPI_Errhandler before = MPI_ERRHANDLER_NULL;  // a message may come now; this error is one of MPI_COMM_SELF
+      MPI_Comm_get_errhandler(MPI_COMM_SELF, &before);
+      MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+      MPI_Comm_free(&comm);
+      MPI_Comm_set_errhandler(MPI_COMM_SELF, before);
+      MPI_Errhandler_free(&before);
     }
     MPI_Comm comm;
     std::atomic<bool> is_abandoned{false};
