@@ -4,6 +4,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -250,8 +251,14 @@ void spawn(const char* program) {
   MPI_Comm parent, between, all;
   char word[] = "spawn", *words[] = {word, nullptr};
   MPI_Comm_get_parent(&parent);
-  if (parent == MPI_COMM_NULL)
-    MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+  if (parent == MPI_COMM_NULL) {
+    MPI_Info info = MPI_INFO_NULL;
+    MPI_Info_create(&info);  // Open MPI 5 hands nothing else on
+    if (const char* const library = std::getenv("LD_PRELOAD"))
+      MPI_Info_set(info, "env", (std::string{"LD_PRELOAD="} + library).c_str());
+    MPI_Comm_spawn(program, words, 2, info, 0, MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+    MPI_Info_free(&info);
+  }
   MPI_Intercomm_merge(parent == MPI_COMM_NULL ? between : parent, parent != MPI_COMM_NULL, &all);
   expect_whole(all, "parents and children");
   expect_whole(MPI_COMM_WORLD, "the parents alone, and the children");
