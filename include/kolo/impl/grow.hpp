@@ -68,7 +68,7 @@ class welcoming {
         [&](os::descriptor listener) {
           return rendezvous_server{options_, std::move(listener), started};
         },
-        [&](const admission&) -> rendezvous_server {
+        [&](const admission&) -> rendezvous_server<> {
           throw error{errc::mismatch, "another group of ranks grows under that name"};
         },
         check));
@@ -104,7 +104,7 @@ class welcoming {
 
  private:
   rendezvous_options options_;
-  std::optional<rendezvous_server> server_{};
+  std::optional<rendezvous_server<>> server_{};
   std::optional<offered_region<Memory>> offer_{};
 };
 

@@ -94,7 +94,8 @@ class environment {
 };
 
 /// The element of "2(x3),1" that belongs to a node: here 2, 2, 2, 1. Empty if it is not such a list or is too short.
-inline std::optional<int> tasks_on_node(std::string_view list, int node) {
+template <class Used = void>
+std::optional<int> tasks_on_node(std::string_view list, int node) {
   const auto take = [&list](int& value) {
     const auto [end, failed] = std::from_chars(list.data(), list.data() + list.size(), value);
     list.remove_prefix(std::size_t(end - list.data()));
@@ -218,7 +219,8 @@ launched from_environment(const Lookup& lookup) {
   return detail::launch::read_first_announced(detail::launch::environment<Lookup>{lookup});
 }
 
-inline launched from_environment() {
+template <class Used = void>  // only programs that read it instantiate what does
+launched from_environment() {
   return from_environment([](const char* name) -> const char* { return std::getenv(name); });
 }
 

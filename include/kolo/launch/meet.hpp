@@ -18,7 +18,8 @@
 namespace kolo::inline KOLO_ABI::detail::launch {
 
 /// Options that must be equal on all ranks over shared memory, also on those that come later.
-inline std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
+template <class Used = void>
+std::vector<must_match> terms_of(std::size_t slot_bytes, bool checked) {
   return {{"slot_bytes", std::int64_t(slot_bytes)}, {"checked", checked || execute::is_checked_by_environment()}};
 }
 

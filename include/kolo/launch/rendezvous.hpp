@@ -42,7 +42,9 @@ class ending_socket : public os::descriptor {
   ~ending_socket() { ::shutdown(get(), SHUT_RDWR); }
 };
 
-/// Rank 0's side: collects the others, and sends all of them the same reply.
+/// Rank 0's side: collects the others, and sends all of them the same reply. `Used`: only programs whose ranks meet
+/// instantiate it.
+template <class Used = void>
 class rendezvous_server {
  public:
   rendezvous_server(const rendezvous_options& i, os::descriptor listener, rendezvous_clock::time_point started)

@@ -98,7 +98,8 @@ struct reply {
 static_assert(std::has_unique_object_representations_v<hello_message> &&
               std::has_unique_object_representations_v<reply>);
 
-inline hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds remaining) {
+template <class Used = void>
+hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds remaining) {
   hello_message g;
   if (i.terms.size() > g.terms.size())
     throw error{errc::invalid_argument, "too many terms for one message of the rendezvous"};
@@ -167,7 +168,8 @@ inline std::string further_place(const std::string& name) {
 }
 
 /// All such places in `sockets`, which is the kernel's list of them; its holder is checked after connecting.
-inline std::vector<std::string> further_places(const std::string& name, std::string_view sockets) {
+template <class Used = void>
+std::vector<std::string> further_places(const std::string& name, std::string_view sockets) {
   const std::string beginning = '@' + name + '#';
   const std::size_t length = beginning.size() + 16;
   std::vector<std::string> found;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,8 @@ namespace kolo::inline KOLO_ABI::detail::shm {
 
 /// Whole pages out of a few long regions, since each region is a mapping of its own in every peer. A page takes memory
 /// from the first touch until it is freed; it is never used again, so a peer that still reads it reads nothing else.
-/// Not thread-safe.
+/// Not thread-safe. `Used`: only programs with a heap instantiate it.
+template <class Used = void>
 class shared_pages : public std::pmr::memory_resource {
  public:
   explicit shared_pages(shared_mapping memory) : memory_{std::move(memory)} {}
@@ -100,6 +102,7 @@ class shared_pages : public std::pmr::memory_resource {
 /// The resource that `kolo::shm::heap` returns for processes: small blocks share pages and are kept for reuse, large
 /// ones have their own pages. A process that a rank forks finds its parent's blocks here, frees none of them, and
 /// allocates ordinary memory.
+template <class Used = void>
 class shared_heap : public std::pmr::memory_resource {
  public:
   explicit shared_heap(shared_mapping memory) : pages_{std::move(memory)} {}
@@ -140,11 +143,14 @@ class shared_heap : public std::pmr::memory_resource {
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
   std::mutex mutex_;
-  shared_pages pages_;
+  shared_pages<Used> pages_;
   std::unique_ptr<pool> blocks_ = std::make_unique<pool>(std::pmr::pool_options{0, largest_block}, &pages_);
 };
 
-inline resource_pointer heap_of(const shared_mapping& memory) { return std::make_shared<shared_heap>(memory); }
+template <std::derived_from<shared_mapping> Memory>
+resource_pointer heap_of(const Memory& memory) {
+  return std::make_shared<shared_heap<>>(memory);
+}
 inline resource_pointer heap_of(const private_mapping&) {
   return ordinary_memory();
 }  // threads address all memory of the process
