@@ -50,6 +50,7 @@ class job {
   }
 
   int run() {
+    open_standard_files();
     watch_signals();
     ranks_.resize(static_cast<std::size_t>(settings_.ranks));
     for (int r = 0; r < settings_.ranks && !could_not_start_; ++r) start(r);
@@ -62,6 +63,12 @@ class job {
   }
 
  private:
+  /// A closed one's number would be that of another file, to which output would go.
+  static void open_standard_files() {
+    int last = 0;
+    while (last >= 0 && last <= 2) last = ::open("/dev/null", O_RDWR);
+    if (last > 2) ::close(last);
+  }
   void watch_signals() {
     ::signal(SIGCHLD, SIG_DFL);  // a parent may have set SIG_IGN, which would hide the ends of ranks
     sigset_t watched;
@@ -216,7 +223,7 @@ class job {
     while (!text.empty()) {
       pollfd handles[] = {{to, POLLOUT, 0}, {signals_, POLLIN, 0}};
       const int ready = ::poll(handles, 2, is_ending_ ? milliseconds_left() : -1);
-      if (ready > 0 && handles[1].revents != 0) take_signals();
+      if (ready > 0 && handles[0].revents == 0) take_signals();  // else after the text, so that nothing overtakes it
       if (is_ending_ && milliseconds_left() == 0) kill_all(SIGKILL);
       if (ready <= 0 || handles[0].revents == 0) continue;
       const std::string_view part = text.substr(0, PIPE_BUF);
@@ -226,6 +233,7 @@ class job {
       if (n > 0) text.remove_prefix(static_cast<std::size_t>(n));
     }
   }
+
   void forward(int r, stream& s) {
     char part[65536];
     for (;;) {

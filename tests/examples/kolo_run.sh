@@ -24,6 +24,11 @@ says "kolo-run: rank 1 exited with status 7"
 expect 134 "$run" -n 2 bash -c 'ulimit -c 0; [ $KOLO_RANK != 1 ] || kill -ABRT $$'
 expect 127 "$run" -n 2 "$work/nothing"
 expect 126 "$run" -n 2 "$work"
+expect 0 timeout -s KILL 60 bash -c '"$0" -n 2 echo hello >&- 2>&-' "$run"
+for again in {1..20}; do  # what a rank has printed comes before its end
+  expect 3 "$run" -n 4 --kill-on-failure bash -c '[ $KOLO_RANK != 1 ] || { echo last >&2; exit 3; }; sleep 1000'
+  [ "$(grep -nxF "[1] last" "$work/out" | cut -d: -f1)" -lt "$(grep -n "rank 1 exited" "$work/out" | cut -d: -f1)" ] || { echo "the end comes before the last line"; cat "$work/out"; exit 1; }
+done
 expect 64 "$run" -n 2
 expect 64 "$run" --nonsense true
 expect 64 "$run" -np 4 true

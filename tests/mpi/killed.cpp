@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   std::vector<float> x(count, 1.0f);
   if (comm.rank() == comm.size() - 1) {
     kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+    if (x[0] != static_cast<float>(comm.size())) return 1;  // alive
     if (std::strcmp(argv[2], "within") == 0)
       static_cast<void>(kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}).test());
     ::kill(::getpid(), SIGKILL);

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   const int last = comm.size() - 1;
   if (comm.rank() == last) {
     kolo::allreduce(comm, x, kolo::sum, algorithm);
+    if (x[0] != static_cast<float>(comm.size())) return 1;  // alive
     if (std::strcmp(argv[2], "within") == 0)
       static_cast<void>(kolo::start_allreduce(comm, x, kolo::sum, algorithm).test());
     ::kill(::getpid(), SIGKILL);

@@ -34,10 +34,9 @@ class failure_channel {
   failure_channel& operator=(failure_channel&&) noexcept = default;
   ~failure_channel() {
     if (comm_.get() == MPI_COMM_NULL) return;
-    if (is_running()) forget_what_has_left();
+    if (is_running()) drop_statements(), forget_what_has_left();
     if (!first_ && pending_.empty()) return;
     comm_.abandon();
-    if (is_running()) drop_statements(), forget_what_has_left();
     for (auto& l : pending_) static_cast<void>(l.release());  // MPI still reads it
   }
 

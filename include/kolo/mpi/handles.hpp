@@ -85,7 +85,7 @@ inline void watch_for_the_end() {
 
 /// An MPI communicator of our own: its errors are returned, and the last copy of the handle frees it, which is local in
 /// both MPICH and Open MPI. It is left alone after `abandon` (messages may be under way in it), after MPI_Finalize, and
-/// with a message that nobody has received: there MPICH 4.2 ends the program.
+/// with a message that has arrived and that nobody has received: there MPICH 4.2 ends the program.
 class handle {
  public:
   handle() = default;
