@@ -10,6 +10,7 @@
 #include <kolo/view/float16.hpp>
 
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 #include "train/model.hpp"
 
 #include <algorithm>
@@ -307,14 +308,17 @@ TEST_CASE("ranks that save to different folders or names get an error, and exist
 TEST_CASE("a sharded save whose index cannot be written leaves no part") {
   const folder here;
   fs::create_directory(here.file());  // the path of the index
-  std::string why[2];
+  std::string why[2], ends[2];
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-    why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
+    const auto save = [&] { kolo::save_sharded_checkpoint(here.file(), optimizer); };
+    why[comm.rank()] = said(save);
+    ends[comm.rank()] = end_of(save);
   });
   CHECK(contains(why[0], "not a file, and so not replaced"));
   CHECK(contains(why[1], "rank 0 could not write its part of a checkpoint"));
+  CHECK(ends[1] == "peer failed 0");
   CHECK(here.entries() == 1);
 }
 

@@ -43,7 +43,10 @@ void together(auto& comm, const char* what, auto work, auto undo) {
   kolo::allreduce(comm, std::span{&failed, 1}, max);
   if (failed > 0) undo();  // not if this allreduce fails: another rank may have continued
   if (thrown) std::rethrow_exception(thrown);
-  if (failed > 0) throw error{errc::peer_failed, "rank " + std::to_string(failed - 1) + " could not " + what};
+  if (failed > 0)
+    throw error{failure{.code = errc::peer_failed,
+                        .peer = failed - 1,
+                        .text = "rank " + std::to_string(failed - 1) + " could not " + what}};
 }
 void together(auto& comm, const char* what, auto work) {
   together(comm, what, std::move(work), [] {});
