@@ -118,11 +118,11 @@ class handle {
       int has_message = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &has_message, MPI_STATUS_IGNORE);
       if (has_message) return;
-      MPI_Errhandler before = MPI_ERRHANDLER_NULL;  // a message may come now; this error is one of MPI_COMM_SELF
-      MPI_Comm_get_errhandler(MPI_COMM_SELF, &before);
-      MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+      MPI_Errhandler before = MPI_ERRHANDLER_NULL;  // a message may come now: an error without a communicator
+      MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
+      MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
       MPI_Comm_free(&comm);
-      MPI_Comm_set_errhandler(MPI_COMM_SELF, before);
+      MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
       MPI_Errhandler_free(&before);
     }
     MPI_Comm comm;
