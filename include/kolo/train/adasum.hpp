@@ -89,7 +89,7 @@ class adasum {
     const std::span<const T> all = both, a = all.first(n), b = all.last(n);
     const double ab = dot(a, b), of_a = weight(ab, dot(a, a)), of_b = weight(ab, dot(b, b));
     std::size_t i = 0;
-    detail::train::for_runs(gradient, [&](std::span<T> run) {
+    detail::view::for_runs(gradient, [&](std::span<T> run) {
       for (T& x : run) {
         x = static_cast<T>(static_cast<N>(of_a * double(a[i]) + of_b * double(b[i])));
         ++i;

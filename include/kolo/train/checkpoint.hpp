@@ -33,8 +33,8 @@ struct dense_values {
 
 std::vector<dense_values> dense_values_of(auto& parameters) {
   std::vector<dense_values> all;
-  each_range(parameters, [&](auto& range) {
-    for (const auto& values : values_of(range)) {
+  train::each_range(parameters, [&](auto& range) {
+    for (const auto& values : kolo::values_of(range)) {
       using view = std::remove_cvref_t<decltype(values)>;
       static_assert(
           ContiguousView<view>,

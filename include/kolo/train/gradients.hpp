@@ -26,7 +26,7 @@ template <View V>
 void scale(const V& view, double factor) {
   using T = typename V::element_type;
   using N = typename reduce::divisor<T>::type;
-  for_runs(view, [&](std::span<T> run) {
+  view::for_runs(view, [&](std::span<T> run) {
     for (T& x : run) x = static_cast<T>(x * static_cast<N>(factor));
   });
 }
@@ -48,7 +48,7 @@ template <class Wire, View V, class T>
 void round_with_feedback(const V& view, std::vector<T>& residuals) {
   residuals.resize(view.size());
   T* rest = residuals.data();
-  for_runs(view, [&](std::span<T> run) {
+  view::for_runs(view, [&](std::span<T> run) {
     for (T& x : run) {
       const T wanted = static_cast<T>(x + *rest), sent = static_cast<T>(static_cast<Wire>(wanted));
       const T left = static_cast<T>(wanted - sent);
@@ -61,7 +61,7 @@ void round_with_feedback(const V& view, std::vector<T>& residuals) {
 /// The largest magnitude, as an integer in the order of the magnitudes; a NaN is larger than every number.
 std::uint64_t largest_magnitude(const View auto& view) {
   std::uint64_t largest = 0;
-  for_runs(view, [&](auto run) {
+  view::for_runs(view, [&](auto run) {
     for (const auto& x : run) largest = std::max(largest, std::bit_cast<std::uint64_t>(std::abs(double(x))));
   });
   return largest;
@@ -83,7 +83,7 @@ class norm_of {
     const double scale = std::ldexp(1.0, -exponent_);
     std::array<std::uint64_t, words> sum{};
     if (std::isfinite(largest_))
-      for_runs(view, [&](auto run) {
+      view::for_runs(view, [&](auto run) {
         for (const auto& x : run) {
           const double y = double(x) * scale;
           double rest = y * y;
@@ -126,13 +126,13 @@ double clip(auto each, double limit, auto over_ranks) {
     throw error{errc::invalid_argument,
                 "clip_by_global_norm takes a limit greater than 0, not " + std::to_string(limit)};
   std::uint64_t largest = 0;
-  each([&](const auto& g) { largest = std::max(largest, largest_magnitude(g)); });
+  each([&](const auto& g) { largest = std::max(largest, train::largest_magnitude(g)); });
   over_ranks(std::span{&largest, 1}, max);
   norm_of all{largest};
   each([&](const auto& g) { all.add(g); });
   over_ranks(all.sum(), sum);
   const double norm = all.root(), factor = norm > limit ? limit / norm : 1;  // of a NaN 1, so it stays visible
-  if (factor != 1) each([&](const auto& g) { scale(g, factor); });
+  if (factor != 1) each([&](const auto& g) { train::scale(g, factor); });
   return norm;
 }
 

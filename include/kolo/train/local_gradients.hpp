@@ -29,7 +29,7 @@ template <class T>
 /// Runs a check that may fail on this rank alone, before all ranks compare. A rank that fails takes part in the
 /// comparison, by which the others find that ranks differ.
 [[gnu::cold]] auto check_before_comparison(auto& comm, auto check) {
-  return core::with_rollback(check, [&] { are_alike(comm, 0); });
+  return core::with_rollback(check, [&] { train::are_alike(comm, 0); });
 }
 
 /// The properties of an optimizer's operator.
@@ -39,7 +39,7 @@ struct operator_traits {
 };
 template <class Op>
 operator_traits traits_of_operator(const Op& op) {
-  return {reduce::divides<Op>, has_wire<Op>, has_wire_of_groups<Op>, divisor_before(op)};
+  return {reduce::divides<Op>, has_wire<Op>, has_wire_of_groups<Op>, train::divisor_before(op)};
 }
 
 /// Functions named `refuses_...` return a sentence that describes the error, or nothing.

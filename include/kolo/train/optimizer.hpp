@@ -26,18 +26,18 @@ struct packed_bucket {
   packed_bucket(bucket<T> of, bool may_pack) : gradients{std::move(of)} {
     if (!may_pack) return;
     std::size_t runs = 0;
-    for_runs(gradients, [&](auto) { ++runs; });
+    view::for_runs(gradients, [&](auto) { ++runs; });
     if (runs > 1 && gradients.size() * sizeof(T) / runs < long_run_bytes) packed.resize(gradients.size());
   }
   bool is_packed() const { return !packed.empty(); }
   void pack() {
     T* to = packed.data();
-    if (is_packed()) for_runs(gradients, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
+    if (is_packed()) view::for_runs(gradients, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
   }
   void unpack() {
     const T* from = packed.data();
     if (is_packed())
-      for_runs(gradients, [&](auto run) { std::copy_n(from, run.size(), run.begin()), from += run.size(); });
+      view::for_runs(gradients, [&](auto run) { std::copy_n(from, run.size(), run.begin()), from += run.size(); });
   }
 
   bucket<T> gradients;

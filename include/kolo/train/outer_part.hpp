@@ -21,13 +21,13 @@ struct outer_part {
   outer_part(const bucket<T>& of, std::size_t state_count)
       : values{of}, outer(of.size()), difference(of.size()), states(state_count * of.size()) {
     T* to = outer.data();
-    for_runs(values, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
+    view::for_runs(values, [&](auto run) { to = std::copy(run.begin(), run.end(), to); });
   }
 
   /// Sets difference = (outer - value) * factor, the pseudo-gradient.
   void subtract(double factor) {
     std::size_t i = 0;
-    for_runs(values, [&](auto run) {
+    view::for_runs(values, [&](auto run) {
       for (const T& x : run)
         difference[i] = static_cast<T>((static_cast<N>(outer[i]) - static_cast<N>(x)) * static_cast<N>(factor)), ++i;
     });
@@ -35,13 +35,13 @@ struct outer_part {
   /// Updates the outer values with the mean difference as the gradient.
   template <class Rule>
   void update(const Rule& rule, long round) {
-    apply(rule, std::span<T>{outer}, std::span<T>{difference}, states, round, {0, outer.size()});
+    train::apply(rule, std::span<T>{outer}, std::span<T>{difference}, states, round, {0, outer.size()});
   }
   /// Sets value = blend * value + (1 - blend) * outer.
   void merge(double blend) {
     const N own = static_cast<N>(blend), rest = static_cast<N>(1 - blend);
     const T* from = outer.data();
-    for_runs(values, [&](auto run) {
+    view::for_runs(values, [&](auto run) {
       if (blend != 0)
         for (std::size_t i = 0; i < run.size(); ++i)
           run[i] = static_cast<T>(own * static_cast<N>(run[i]) + rest * static_cast<N>(from[i]));

@@ -95,13 +95,13 @@ void each_range(R& parameters, F f) {
 /// Calls f(index, parameter) for each parameter.
 void each_parameter(auto& parameters, auto f) {
   std::size_t i = 0;
-  each_range(parameters, [&](auto& range) {
+  train::each_range(parameters, [&](auto& range) {
     for (auto&& p : range) f(i++, p);
   });
 }
 /// Calls f(parameter) for the parameter with this index, if there is one.
 void with_parameter(auto& parameters, std::size_t index, auto f) {
-  each_range(parameters, [&](auto& range) {
+  train::each_range(parameters, [&](auto& range) {
     const auto n = std::size_t(std::distance(std::begin(range), std::end(range)));
     if (index < n) f(*std::next(std::begin(range), std::ptrdiff_t(index)));
     index -= n;  // wraps around after the parameter was found
@@ -173,8 +173,6 @@ row_list* rows_of(P& p) {
   if constexpr (MayBeSparse<P>) return p.rows;
   else return nullptr;
 }
-
-using view::for_runs;
 
 }  // namespace detail::train
 }  // namespace kolo::inline KOLO_ABI

@@ -66,7 +66,7 @@ constexpr float divisor_before(const predivided<Op>& op) {
 }
 template <class Wire, class Op>
 constexpr float divisor_before(const wired<Wire, Op>& op) {
-  return divisor_before(op.op);
+  return train::divisor_before(op.op);
 }
 }  // namespace detail::train
 

@@ -110,8 +110,8 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
     std::vector<std::span<std::byte>> runs;
     detail::train::on(
         [&](auto& own) {
-          detail::train::for_runs(own.own_values.part(s.offset + first, count),
-                                  [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
+          detail::view::for_runs(own.own_values.part(s.offset + first, count),
+                                 [&](auto run) { runs.push_back(std::as_writable_bytes(run)); });
         },
         shards_[s.bucket].parts);
     return runs;
@@ -217,7 +217,7 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
     const std::byte* from = sums.combine_block().data();
     detail::train::on(
         [&](auto& s) {
-          detail::train::for_runs(s.own_gradients, [&](auto run) {
+          detail::view::for_runs(s.own_gradients, [&](auto run) {
             std::memcpy(run.data(), from, run.size_bytes()), from += run.size_bytes();
           });
           shards_[b].behind = {{0, s.own_gradients.size()}};

@@ -49,7 +49,7 @@ void together(auto& comm, const char* what, auto work, auto undo) {
                         .text = "rank " + std::to_string(failed - 1) + " could not " + what}};
 }
 void together(auto& comm, const char* what, auto work) {
-  together(comm, what, std::move(work), [] {});
+  train::together(comm, what, std::move(work), [] {});
 }
 
 /// The head of each file.
@@ -213,7 +213,7 @@ inline void find_part(const std::string& part, std::chrono::nanoseconds longest)
 /// read different ones.
 shard_head shared_index(const std::string& path, auto& comm) {
   shard_head index;
-  together(comm, "read the checkpoint's index", [&] {
+  train::together(comm, "read the checkpoint's index", [&] {
     if (comm.rank() == 0) index = shard_file{path}.head;
   });
   kolo::broadcast(comm, std::span{&index, 1}, 0);
@@ -235,7 +235,7 @@ step_counts read_parts(const std::string& path, const shard_head& index, auto& o
     const bool has_local = r == rank % index.ranks;  // others' local parameters may be of other sizes
     if (h.states != states || (has_local && h.elements != optimizer.elements()))
       throw error{errc::invalid_argument, "a checkpoint of another model, or of another update rule: " + path};
-    found += read_shard(optimizer, file, has_local, counts);
+    found += train::read_shard(optimizer, file, has_local, counts);
   }
   if (found != wanted)
     throw error{errc::invalid_argument,

@@ -156,8 +156,8 @@ void exchange_rows(C& comm, const V& view, row_list& list, const Op& op, double 
     g.rows.push_back(row);
     g.values.insert(g.values.end(), view.data() + row * width, view.data() + (row + 1) * width);
   }
-  if constexpr (requires { typename Op::wire_element; }) sparse_allreduce(comm, g, op.op, density);
-  else sparse_allreduce(comm, g, op, density);
+  if constexpr (requires { typename Op::wire_element; }) kolo::sparse_allreduce(comm, g, op.op, density);
+  else kolo::sparse_allreduce(comm, g, op, density);
   list.touched.assign(g.rows.begin(), g.rows.end());
   for (std::size_t i = 0; i < g.rows.size(); ++i)
     std::copy_n(g.values.data() + i * width, width, view.data() + std::size_t(g.rows[i]) * width);

@@ -23,7 +23,7 @@ namespace kolo::inline KOLO_ABI {
 /// `kolo::broadcast`.
 void broadcast_parameters(auto& comm, AnyParameters auto&& parameters, int root = 0) {
   detail::train::each_range(parameters, [&](auto& range) {
-    decltype(values_of(range)) values;
+    decltype(kolo::values_of(range)) values;
     for (auto&& p : range)
       if (!detail::train::is_local(p)) values.push_back(kolo::as_view(p.value));
     kolo::broadcast(comm, bucket{values}, root);
@@ -68,13 +68,13 @@ void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&
     fixed_text<256> text{};
   } verdict;
   if (comm.rank() == root) try {
-      load_checkpoint(path, parameters);
+      kolo::load_checkpoint(path, parameters);
     } catch (const error& e) {
       verdict = {int(e.code()), std::string_view{e.cause().text}};
     }
   kolo::broadcast(comm, std::span{&verdict, 1}, root);
   if (verdict.code != 0) throw error{static_cast<errc>(verdict.code), std::string{std::string_view{verdict.text}}};
-  broadcast_parameters(comm, parameters, root);
+  kolo::broadcast_parameters(comm, parameters, root);
 }
 
 }  // namespace kolo::inline KOLO_ABI

@@ -84,7 +84,7 @@ class tensor final : public any_tensor {
   template <class P>
   tensor(P& p, std::size_t index, std::size_t of_range)
       : value{kolo::as_view(p.value)}, gradient{kolo::as_view(p.gradient)} {
-    name = name_of(p, index), is_local = train::is_local(p), is_sparse = rows_of(p) != nullptr;
+    name = train::name_of(p, index), is_local = train::is_local(p), is_sparse = train::rows_of(p) != nullptr;
     elements = gradient.size(), element_bytes = sizeof(T), range = of_range, type = execute::type_hash<T>();
     if (value.size() != gradient.size())
       throw error{errc::invalid_argument, name + " has " + std::to_string(value.size()) +
@@ -94,7 +94,7 @@ class tensor final : public any_tensor {
   bool is_all_zero() const override { return train::is_all_zero(gradient); }
   void scale(double factor) const override { train::scale(gradient, factor); }
   void zero() const override {
-    for_runs(gradient, [](auto run) { std::fill(run.begin(), run.end(), T{}); });
+    view::for_runs(gradient, [](auto run) { std::fill(run.begin(), run.end(), T{}); });
   }
   void round() override {
     if constexpr (has_wire<Op> && !has_wire_of_groups<Op>)
@@ -111,7 +111,7 @@ class tensor final : public any_tensor {
   void forget_rest() override { rest_.clear(); }
 
   refusal refuses_shape(auto& p) const {
-    if (train::is_local(p) != is_local || (rows_of(p) != nullptr) != is_sparse)
+    if (train::is_local(p) != is_local || (train::rows_of(p) != nullptr) != is_sparse)
       return name + " changed its .local or .rows; make a new optimizer";
     const Value now = kolo::as_view(p.value);
     const Gradient gradient_now = kolo::as_view(p.gradient);
@@ -137,7 +137,7 @@ class tensor final : public any_tensor {
   static void add_memory(const View auto& view, std::vector<memory_of>& all, std::size_t index, bool as_one) {
     memory_of whole{UINTPTR_MAX, 0, index};
     bool ascend = true;
-    for_runs(view, [&](auto run) {
+    view::for_runs(view, [&](auto run) {
       const auto first = reinterpret_cast<std::uintptr_t>(run.data()), end = first + run.size_bytes();
       if (!as_one) return all.push_back({first, end, index});
       ascend = ascend && whole.end <= first;
@@ -158,7 +158,7 @@ template <class Op>
 std::vector<std::unique_ptr<any_tensor>> tensors_of(auto& parameters) {
   std::vector<std::unique_ptr<any_tensor>> all;
   std::size_t of_range = 0;
-  each_range(parameters, [&](auto& some) {
+  train::each_range(parameters, [&](auto& some) {
     for (auto&& p : some)
       all.push_back(std::unique_ptr<any_tensor>{
           new tensor_of<std::remove_reference_t<decltype(p)>, Op>{p, all.size(), of_range}});

@@ -190,13 +190,13 @@ class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm
   }
   refusal refuses_shape(std::size_t i) {
     refusal wrong;
-    with_parameter(this->parameters_, i, [&](auto&& p) { wrong = refuses_shape_of(p, i); });
+    train::with_parameter(this->parameters_, i, [&](auto&& p) { wrong = refuses_shape_of(p, i); });
     return wrong;
   }
   refusal refuses_shapes() {
     refusal wrong;
     std::size_t count = 0;
-    each_parameter(this->parameters_, [&](std::size_t i, auto& p) {
+    train::each_parameter(this->parameters_, [&](std::size_t i, auto& p) {
       ++count;
       if (i < this->local_.size() && !wrong) wrong = refuses_shape_of(p, i);
     });
@@ -204,20 +204,21 @@ class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm
     return wrong;
   }
   void exchange_rows() {
-    each_parameter(this->parameters_, [&](auto, auto& p) { exchange_rows_of(p); });
+    train::each_parameter(this->parameters_, [&](auto, auto& p) { exchange_rows_of(p); });
   }
   template <class P>
   void exchange_rows_of(P& p) {
     if constexpr (MayBeSparse<P>)
-      if (row_list* const rows = rows_of(p); rows && !is_local(p)) {
+      if (row_list* const rows = train::rows_of(p); rows && !train::is_local(p)) {
         const auto mine = this->queue_.calls();
         train::exchange_rows(comm(), kolo::as_view(p.gradient), *rows, this->op_, this->options_.density);
-        if (const double factor = this->left_to_multiply(); factor != 1) scale(kolo::as_view(p.gradient), factor);
+        if (const double factor = this->left_to_multiply(); factor != 1)
+          train::scale(kolo::as_view(p.gradient), factor);
       }
   }
   void clear_rows() {
-    each_parameter(this->parameters_, [](std::size_t, auto& p) {
-      if (row_list* const rows = rows_of(p)) rows->touched.clear();
+    train::each_parameter(this->parameters_, [](std::size_t, auto& p) {
+      if (row_list* const rows = train::rows_of(p)) rows->touched.clear();
     });
   }
 };

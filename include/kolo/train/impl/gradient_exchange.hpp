@@ -65,7 +65,7 @@ bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& lo
     planned[i] = {is_in ? t.elements : not_planned, t.element_bytes, t.range};
     if (is_in) all += t.elements * t.element_bytes;
   }
-  if (rules.cap_bytes == 0) rules.cap_bytes = chosen_cap(*comm.engine(), collective, candidates, all);
+  if (rules.cap_bytes == 0) rules.cap_bytes = train::chosen_cap(*comm.engine(), collective, candidates, all);
   bucket_plan made = check_before_comparison(comm, [&] {
     local.refuse_shared_gradients();
     if (collective == kind::reduce_scatter) local.refuse_shared_values();
@@ -75,7 +75,7 @@ bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& lo
   digest mine = digest_of(made);
   mine.add(callers_number);
   local.add_to(mine);
-  if (!are_alike(comm, mine.value))
+  if (!train::are_alike(comm, mine.value))
     throw error{errc::mismatch,
                 "ranks plan different buckets: number, order or sizes of their parameters, or the options, differ; "
                 "here: " +
