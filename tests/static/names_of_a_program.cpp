@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Training compiles with a program that has functions of the names that the headers use, and whose types bring them in.
+// Calls and training compile with a program that has functions of the names that the headers use, and whose types bring them in.
+#include <kolo/point_to_point.hpp>
 #include <kolo/train.hpp>
 
 #include <cstddef>
@@ -41,6 +42,8 @@ struct descent {
   }
 };
 
+template <class X>
+int as_view(X&) = delete;
 template <class P>
 std::string name_of(P&, std::size_t) = delete;
 template <class P>
@@ -76,6 +79,13 @@ std::size_t read_shard(O&, Rest&...) = delete;
 
 namespace {
 
+void calls(auto& comm, auto& x, auto& y) {
+  kolo::allreduce(comm, x, program::plus{}), kolo::reduce_scatter(comm, x, y, kolo::sum);
+  kolo::reduce(comm, x, y, kolo::sum, 0), kolo::scan(comm, x, y, kolo::sum), kolo::broadcast(comm, x, 0);
+  kolo::allgather(comm, x, y), kolo::gather(comm, x, y, 0), kolo::alltoall(comm, x, y);
+  kolo::exchange(comm, x, y, 0), kolo::shift(comm, x, y, 1);
+}
+
 void all_of_training(auto& comm, auto& model, auto op) {
   constexpr kolo::update::sgd rule{};
   kolo::clip_by_global_norm(model, 1.0);
@@ -91,6 +101,8 @@ void all_of_training(auto& comm, auto& model, auto op) {
 
 int main() {
   kolo::threads::run(2, [](auto& comm) {
+    program::halves x, y;
+    calls(comm, x, y);
     std::vector<program::parameter> model(2);
     std::vector<program::halved_parameter> halved(2);
     all_of_training(comm, model, kolo::average), all_of_training(comm, halved, program::plus{});

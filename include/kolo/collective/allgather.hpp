@@ -13,7 +13,7 @@ struct allgather {
 
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
-    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
+    return make_call<K>(kolo::as_view(in), kolo::as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size();
       require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the inputs of all ranks have ",
                     of_all_ranks(comm, K, n));
@@ -23,9 +23,10 @@ struct allgather {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, A& algorithm) {
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      complete_ragged<K, view_element_t<In>>(comm, c, counts, "in has ", c.in.size(), "out has ", c.out.size());
-    });
+    return make_call<K, counts_of_parts>(
+        kolo::as_view(in), kolo::as_view(out), execute::none{}, algorithm, [&](auto& c) {
+          complete_ragged<K, view_element_t<In>>(comm, c, counts, "in has ", c.in.size(), "out has ", c.out.size());
+        });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {

@@ -15,10 +15,10 @@ struct allreduce {
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
     if constexpr (0 < detail::reduce::wire_group<detail::reduce::wire_element_t<Op, T>>)
-      return scaled_call<std::remove_const_t<Op>, std::remove_const_t<A>>::make(comm, as_view(in), as_view(out), op,
-                                                                                algorithm);
+      return scaled_call<std::remove_const_t<Op>, std::remove_const_t<A>>::make(comm, kolo::as_view(in),
+                                                                                kolo::as_view(out), op, algorithm);
     else
-      return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
+      return make_call<K>(kolo::as_view(in), kolo::as_view(out), operator_of_call<A, T>(op), algorithm, [&](auto& c) {
         require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
         complete<K, T>(comm, c, c.in.size(), c.in.size());
         require_same_or_disjoint(comm, K, c.args.in, c.args.out);

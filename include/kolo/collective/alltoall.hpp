@@ -13,7 +13,7 @@ struct alltoall {
 
   template <class C, ViewLike In, ViewLike Out, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
-    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
+    return make_call<K>(kolo::as_view(in), kolo::as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = c.in.size(), p = std::size_t(comm.size());
       require_equal(comm, name(K), "in has ", n, " elements, and out has ", c.out.size());
       require(comm, name(K), n % p == 0, "parts of different lengths need counts: in has ", n,
@@ -24,21 +24,23 @@ struct alltoall {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Send, CountsLike Receive, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Send& send_counts, Receive& receive_counts, A& algorithm) {
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      c.send_counts = counts_from(comm, K, send_counts);
-      c.receive_counts = counts_from(comm, K, receive_counts);
-      require_equal(comm, name(K), "in has ", c.in.size(), " elements, and the send counts add up to ",
-                    check_counts(comm, K, c.send_counts));
-      require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the receive counts add up to ",
-                    check_counts(comm, K, c.receive_counts));
-      const auto me = std::size_t(comm.rank());
-      require_equal(comm, name(K), "this rank sends itself ", c.send_counts[me], " elements and receives from itself ",
-                    c.receive_counts[me]);
-      complete<K, view_element_t<In>>(comm, c, 0, 0);
-      require(comm, K, c.args.schedule.scratch == 0,
+    return make_call<K, counts_of_parts>(
+        kolo::as_view(in), kolo::as_view(out), execute::none{}, algorithm, [&](auto& c) {
+          c.send_counts = counts_from(comm, K, send_counts);
+          c.receive_counts = counts_from(comm, K, receive_counts);
+          require_equal(comm, name(K), "in has ", c.in.size(), " elements, and the send counts add up to ",
+                        check_counts(comm, K, c.send_counts));
+          require_equal(comm, name(K), "out has ", c.out.size(), " elements, and the receive counts add up to ",
+                        check_counts(comm, K, c.receive_counts));
+          const auto me = std::size_t(comm.rank());
+          require_equal(comm, name(K), "this rank sends itself ", c.send_counts[me],
+                        " elements and receives from itself ", c.receive_counts[me]);
+          complete<K, view_element_t<In>>(comm, c, 0, 0);
+          require(
+              comm, K, c.args.schedule.scratch == 0,
               "this algorithm takes equal parts only: it forwards parts through ranks that do not know their lengths");
-      require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");
-    });
+          require(comm, K, are_disjoint(c.args.in, c.args.out), "in and out overlap");
+        });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {

@@ -13,7 +13,7 @@ struct broadcast {
 
   template <class C, ViewLike X, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, X& x, Root& root, A& algorithm) {
-    return make_call<K>(as_view(x), execute::none{}, execute::none{}, algorithm, [&](auto& c) {
+    return make_call<K>(kolo::as_view(x), execute::none{}, execute::none{}, algorithm, [&](auto& c) {
       complete<K, view_element_t<X>>(comm, c, c.in.size(), c.in.size(), rank_from(comm, K, root));
       c.args.out = c.args.in;
     });

@@ -120,7 +120,7 @@ void require_own_part_or_disjoint(C& comm, const collective_args& args, std::siz
 }
 
 std::vector<std::size_t> counts_from(auto& comm, kind k, const auto& view) {
-  const auto numbers = as_view(view);
+  const auto numbers = kolo::as_view(view);
   std::vector<std::size_t> counts;
   counts.reserve(numbers.size());
   for (const auto n : numbers) {

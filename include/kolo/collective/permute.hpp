@@ -19,7 +19,7 @@ inline constexpr bool is_known_by_its_map<permuted<Map>> = true;
 template <class C, class In, class Out, class S>
 auto make_permutation(C& comm, const char* name, In& in, Out& out, const S& s, std::uint64_t key) {
   constexpr auto K = kind::permutation;
-  return make_call<K>(as_view(in), as_view(out), execute::none{}, s, [&](auto& c) {
+  return make_call<K>(kolo::as_view(in), kolo::as_view(out), execute::none{}, s, [&](auto& c) {
     const auto n = c.in.size();
     c.args.called = name;
     require_equal(comm, name, "in has ", n, " elements, and out has ", c.out.size());

@@ -26,13 +26,13 @@ struct reduce {
     constexpr bool is_rotated = is_commutative<std::remove_cv_t<Op>> &&
                                 (!schedule::keeps_one_tree<std::remove_cv_t<A>> || is_exact<std::remove_cv_t<Op>, T>);
     if constexpr (is_rotated || schedule::AnyRoot<schedule_type<K, A>>) {
-      return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op), algorithm, fill);
+      return make_call<K>(kolo::as_view(in), kolo::as_view(out), operator_of_call<A, T>(op), algorithm, fill);
     } else {  // ranks must not be rotated: rank 0 gets the result and sends it to the root
       using S = std::conditional_t<schedule::Automatic<A>, binomial::reduce, schedule_type<K, A>>;
       check_one_tree<K, T, std::remove_cv_t<Op>, std::remove_cv_t<A>>();
       if constexpr (constexpr int leaves = schedule::leaves_of<std::remove_cv_t<A>>; leaves > 0)
         require_leaves(comm, K, leaves);
-      return make_call<K>(as_view(in), as_view(out), operator_of_call<A, T>(op),
+      return make_call<K>(kolo::as_view(in), kolo::as_view(out), operator_of_call<A, T>(op),
                           forwarded<S>{root, ordered_schedule(schedule_or_automatic<K>(algorithm))}, fill);
     }
   }

@@ -22,7 +22,7 @@ struct reduce_scatter {
   template <class C, ViewLike In, ViewLike Out, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Op& op, A& algorithm) {
     using T = view_element_t<In>;
-    return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+    return make_call<K>(kolo::as_view(in), kolo::as_view(out), op, algorithm, [&](auto& c) {
       const auto mine = block(c.in.size(), comm.size(), comm.rank());
       require_equal(comm, name(K), "out has ", c.out.size(),
                     " elements, and this rank's block of in, kolo::block(n, p, r), has ", mine.count);
@@ -37,7 +37,7 @@ struct reduce_scatter {
   }
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, AnyOperator Op, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Op& op, A& algorithm) {
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+    return make_call<K, counts_of_parts>(kolo::as_view(in), kolo::as_view(out), op, algorithm, [&](auto& c) {
       complete_ragged<K, view_element_t<In>>(comm, c, counts, "out has ", c.out.size(), "in has ", c.in.size());
     });
   }

@@ -19,7 +19,7 @@ struct rooted_parts {
   template <class C, ViewLike In, ViewLike Out, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Root& root_number, A& algorithm) {
     const int root = rank_from(comm, K, root_number);
-    return make_call<K>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
+    return make_call<K>(kolo::as_view(in), kolo::as_view(out), execute::none{}, algorithm, [&](auto& c) {
       const auto n = own(c);
       if (comm.rank() == root)
         require_equal(
@@ -33,10 +33,11 @@ struct rooted_parts {
   template <class C, ViewLike In, ViewLike Out, CountsLike Counts, RootLike Root, AnyAlgorithm A>
   static auto make(C& comm, In& in, Out& out, Counts& counts, Root& root_number, A& algorithm) {
     const int root = rank_from(comm, K, root_number);
-    return make_call<K, counts_of_parts>(as_view(in), as_view(out), execute::none{}, algorithm, [&](auto& c) {
-      complete_ragged<K, view_element_t<In>>(comm, c, counts, gathers ? "in has " : "out has ", own(c), all_has, all(c),
-                                             root);
-    });
+    return make_call<K, counts_of_parts>(
+        kolo::as_view(in), kolo::as_view(out), execute::none{}, algorithm, [&](auto& c) {
+          complete_ragged<K, view_element_t<In>>(comm, c, counts, gathers ? "in has " : "out has ", own(c), all_has,
+                                                 all(c), root);
+        });
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {

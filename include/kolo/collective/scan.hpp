@@ -17,7 +17,7 @@ struct scan_of_kind {
     using T = view_element_t<In>;
     static_assert(!Finishes<std::remove_cv_t<Op>, detail::reduce::accumulator_t<T, std::remove_cv_t<Op>>>,
                   "kolo: a scan takes no operator with finish, such as average: use kolo::sum");
-    return make_call<K>(as_view(in), as_view(out), op, algorithm, [&](auto& c) {
+    return make_call<K>(kolo::as_view(in), kolo::as_view(out), op, algorithm, [&](auto& c) {
       require_equal(comm, name(K), "in has ", c.in.size(), " elements, and out has ", c.out.size());
       complete<K, T>(comm, c, c.in.size(), c.in.size());
       const bool in_place = K == kind::scan && same(c.args.in, c.args.out);

@@ -78,13 +78,14 @@ struct pair_call {
   template <class C, ViewLike X, RootLike Peer, class... Rest>
     requires(K != kind::exchange && MayEndWithTag<Rest...>)
   static auto make(C& comm, X& x, Peer& peer, Rest&... rest) {
-    if constexpr (K == kind::send) return make_pair_call<K>(comm, as_view(x), execute::none{}, peer, tag_from(rest...));
-    else return make_pair_call<K>(comm, as_view(x), as_view(x), peer, tag_from(rest...));
+    if constexpr (K == kind::send)
+      return make_pair_call<K>(comm, kolo::as_view(x), execute::none{}, peer, tag_from(rest...));
+    else return make_pair_call<K>(comm, kolo::as_view(x), kolo::as_view(x), peer, tag_from(rest...));
   }
   template <class C, ViewLike In, ViewLike Out, RootLike Peer, class... Rest>
     requires(K == kind::exchange && MayEndWithTag<Rest...>)
   static auto make(C& comm, In& in, Out& out, Peer& partner, Rest&... rest) {
-    return make_pair_call<K>(comm, as_view(in), as_view(out), partner, tag_from(rest...));
+    return make_pair_call<K>(comm, kolo::as_view(in), kolo::as_view(out), partner, tag_from(rest...));
   }
   template <class... Wrong>
   static no_call make(Wrong&...) {

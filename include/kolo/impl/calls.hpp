@@ -153,7 +153,7 @@ template <class T>
 void pairs<T>::run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) {
   auto& e = engine_;
   operation o;
-  describe(o, args, plan.summary, timeout_of(e, args, of_call));
+  execute::describe(o, args, plan.summary, timeout_of(e, args, of_call));
   o.now.round = 0;
   e.number(o);
   e.pair_at_work = &o;
@@ -226,14 +226,14 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
               call_site site) {
   const calling_thread here{e.caller};
   if (e.is_checked) [[unlikely]]
-    compare(e, types, args, options, site);
+    execute::compare(e, types, args, options, site);
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
       if (args.peer >= 0) return e.pairs->run_small(args, *plan, options);
       return run_small_call(e, args, *plan, options, timeout_of(e, args, options));
     }
   collective_operation<T> run{e, args, options};
-  describe(run, args, summary_of(args), timeout_of(e, args, options));
+  execute::describe(run, args, summary_of(args), timeout_of(e, args, options));
   e.enqueue(run);
   e.wait_or_abandon(run);
 }

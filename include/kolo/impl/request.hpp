@@ -22,7 +22,7 @@ template <class T>
 struct pending_call {
   pending_call(std::shared_ptr<engine<T>> on, std::unique_ptr<any_call> c, const typename options_of<T>::type& options)
       : e{std::move(on)}, call{std::move(c)}, run{*e, call->args, options} {
-    describe(run, call->args, summary_of(call->args), timeout_of(*e, call->args, options));
+    execute::describe(run, call->args, summary_of(call->args), timeout_of(*e, call->args, options));
   }
   void enqueue() {
     call->begin(), has_ended = false;

@@ -180,7 +180,7 @@ const execute::resolved_call& choose(execute::engine<T>& e, const execute::choic
 template <Transport T>
 bool resolve_automatic(execute::engine<T>& e, collective_args& args, const execute::choice& c, std::size_t bytes) {
   const auto select_now = [&]() -> const execute::resolved_call& {
-    return choose(e, c, bytes, args.send_counts, args.compute.to_wire);
+    return select::choose(e, c, bytes, args.send_counts, args.compute.to_wire);
   };
   const auto take = [&](const execute::resolved_call& how) {
     ::new (&args.schedule) execute::schedule_ref(how.schedule);  // in place, like the rest of a small call
