@@ -130,8 +130,8 @@ struct sound_views {
 template <class T, class Op, class S>
 struct sound_operator {
   static constexpr bool yes = true;
-  static constexpr bool is_untyped = detail::reduce::is_untyped_operator<Op> || std::same_as<T, view::unknown_element>;
-  static_assert(!is_untyped || (detail::reduce::is_untyped_operator<Op> && std::same_as<T, view::unknown_element>),
+  static constexpr bool is_untyped = reduce::is_untyped_operator<Op> || std::same_as<T, view::unknown_element>;
+  static_assert(!is_untyped || (reduce::is_untyped_operator<Op> && std::same_as<T, view::unknown_element>),
                 "kolo: elements whose type is known at run time only (kolo::elements) need a kolo::reduction or a "
                 "kolo::by_kernel as operator, and these take no other elements");
   static_assert(!is_untyped || schedule::leaves_of<S> == 0,

@@ -68,7 +68,7 @@ class stream_run final : public driver, piece_protocols<T>, layout {
     unclaim();  // their owners may be waiting for this rank
     const auto start = backoff::clock::now();
     for (int i = 0; i < transfer_.to.count; ++i)
-      if (out_[i].refers) detail::transport::reclaim(transport(), out_[i].peer, start);
+      if (out_[i].refers) transport::reclaim(transport(), out_[i].peer, start);
   }
 
  private:

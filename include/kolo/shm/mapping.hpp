@@ -101,7 +101,7 @@ class private_mapping {
     const std::lock_guard lock{state_->mutex};
     const mapped_region* const found = state_->find(region);
     auto memory = !found || bytes > found->length ? nullptr : found->memory.lock();
-    if (!memory) detail::core::throw_error(errc::mismatch, {"no region ", region, " of ", bytes, " bytes"});
+    if (!memory) core::throw_error(errc::mismatch, {"no region ", region, " of ", bytes, " bytes"});
     return memory;
   }
 

@@ -50,12 +50,12 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
             }};
   };
   if (rank == 0 && fits)
-    detail::transport::sharing_failure(transport, "symmetric", [&] {
+    transport::sharing_failure(transport, "symmetric", [&] {
       const new_region made{memory, total};
       all[0].region = made.number;
       hold(made.base);
     });
-  detail::transport::small_allgather(transport, all.data(), sizeof(request), "symmetric");
+  transport::small_allgather(transport, all.data(), sizeof(request), "symmetric");
   for (int r = 0; r < transport.size(); ++r)
     if (const std::size_t theirs = all[std::size_t(r)].bytes; theirs != bytes)
       core::throw_error(errc::invalid_argument, {"symmetric memory is as long on every rank: ", bytes, " bytes here, ",
@@ -63,9 +63,8 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
   if (!fits)
     core::throw_error(errc::out_of_resources,
                       {bytes, " bytes for each of ", all.size(), " ranks are more than can be addressed"});
-  if (!base)
-    detail::transport::sharing_failure(transport, "symmetric", [&] { hold(memory.map(all[0].region, total)); });
-  detail::transport::small_barrier(transport, "symmetric");
+  if (!base) transport::sharing_failure(transport, "symmetric", [&] { hold(memory.map(all[0].region, total)); });
+  transport::small_barrier(transport, "symmetric");
   if (rank == 0) memory.seal(all[0].region);
   return {std::move(base), stride};
 }

@@ -65,16 +65,16 @@ class shared_mapping {
   }
 
   /// Takes over a descriptor that another process of this user sent.
-  [[gnu::cold, gnu::noinline]] explicit shared_mapping(detail::os::descriptor fd) : state_{core::shared<state>()} {
+  [[gnu::cold, gnu::noinline]] explicit shared_mapping(os::descriptor fd) : state_{core::shared<state>()} {
     state_->fd = std::move(fd);
     struct stat status;
-    if (::fstat(state_->fd.get(), &status) != 0) detail::os::throw_errno("reading the shared segment");
+    if (::fstat(state_->fd.get(), &status) != 0) os::throw_errno("reading the shared segment");
     if (!S_ISREG(status.st_mode) || std::size_t(status.st_size) < page_size()) {
       throw error{errc::mismatch, "the descriptor received is not a shared segment"};
     }
     if (status.st_uid != ::geteuid()) {
-      detail::core::throw_error(errc::mismatch,
-                                {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
+      core::throw_error(errc::mismatch,
+                        {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
     }
     open_header();
     if (state_->header->magic != segment_header::expected_magic || state_->header->version != 1) {
@@ -101,11 +101,11 @@ class shared_mapping {
                                                               ownership whose = ownership::common) const {
     const std::size_t length = whole_pages(bytes);
     struct stat status;
-    if (::fstat(fd(), &status) != 0) detail::os::throw_errno("reading the shared segment");
+    if (::fstat(fd(), &status) != 0) os::throw_errno("reading the shared segment");
     const auto size = std::uint64_t(status.st_size);
     if (region < page_size() || region % page_size() != 0 || region > size || length > size - region) {
-      detail::core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
-                                                 " of a shared segment of ", size, " bytes"});
+      core::throw_error(errc::mismatch, {"no region of ", bytes, " bytes at offset ", region,
+                                         " of a shared segment of ", size, " bytes"});
     }
     const auto mapped = [&] { return map_pages(length, MAP_SHARED, fd(), region); };
     std::shared_ptr<std::byte> memory;
@@ -215,7 +215,7 @@ class shared_mapping {
     std::shared_ptr<std::byte> pinned{};  ///< because a peer referred to it
   };
   struct state {
-    detail::os::descriptor fd;
+    os::descriptor fd;
     std::shared_ptr<std::byte> first_page;
     segment_header* header = nullptr;
     std::mutex mutex;
@@ -244,7 +244,7 @@ class shared_mapping {
     state_->header = reinterpret_cast<segment_header*>(state_->first_page.get());
   }
 
-  static detail::os::descriptor in_memory() {
+  static os::descriptor in_memory() {
     constexpr unsigned not_executable = 8;  // MFD_NOEXEC_SEAL: newer kernels may require it, older ones reject it
     int fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | not_executable);
     if (fd < 0 && errno == EINVAL) fd = ::memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -252,13 +252,12 @@ class shared_mapping {
       ::fchmod(fd, 0600);
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
     }
-    return detail::os::descriptor{fd};
+    return os::descriptor{fd};
   }
 
-  static detail::os::descriptor in_dev_shm() {
-    detail::os::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
-    if (!fd)
-      detail::os::throw_errno("no shared memory: neither memfd_create nor an unnamed file in /dev/shm is available");
+  static os::descriptor in_dev_shm() {
+    os::descriptor fd{::open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+    if (!fd) os::throw_errno("no shared memory: neither memfd_create nor an unnamed file in /dev/shm is available");
     return fd;
   }
 
@@ -266,9 +265,9 @@ class shared_mapping {
   static void check_limit(std::uint64_t size) {
     struct rlimit limit;
     if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur) return;
-    detail::core::throw_error(errc::out_of_resources,
-                              {"the shared segment needs ", size,
-                               " bytes, with those of groups that have gone, and `ulimit -f` allows ", limit.rlim_cur});
+    core::throw_error(errc::out_of_resources,
+                      {"the shared segment needs ", size,
+                       " bytes, with those of groups that have gone, and `ulimit -f` allows ", limit.rlim_cur});
   }
 
   /// Makes the file at least first + length bytes long. Both calls only ever lengthen it, so they need no lock, which a
@@ -282,10 +281,10 @@ class shared_mapping {
     struct statvfs space;
     const bool known = ::fstatvfs(fd(), &space) == 0 && space.f_blocks > 0;
     constexpr const char* no_space = "; a container has what --shm-size says, and a smaller .slot_bytes needs less";
-    const auto rest = known ? detail::core::text_of({", and ", space.f_bavail * space.f_frsize, " are free: "}) : ": ";
-    detail::core::throw_error(errc::out_of_resources,
-                              {"the shared segment needs ", length, " bytes more", rest,
-                               std::generic_category().message(failed), failed == ENOSPC ? no_space : ""});
+    const auto rest = known ? core::text_of({", and ", space.f_bavail * space.f_frsize, " are free: "}) : ": ";
+    core::throw_error(errc::out_of_resources,
+                      {"the shared segment needs ", length, " bytes more", rest,
+                       std::generic_category().message(failed), failed == ENOSPC ? no_space : ""});
   }
 
   void punch(std::uint64_t first, std::uint64_t length) const noexcept {

@@ -246,16 +246,16 @@ class slot_transport : public board_member {
   /// See communicator::split. Cost  three small exchanges through rank 0, and a region.
   slot_transport split(int color, int key) {
     std::optional<group_region<Memory>> made;  // destroyed after the others are notified of a failure
-    return detail::transport::sharing_failure(*this, "split", [&] {
-      const auto group = detail::transport::group_of(*this, color, key);
+    return transport::sharing_failure(*this, "split", [&] {
+      const auto group = transport::group_of(*this, color, key);
       const auto shape = shape_.subset(int(group.size()));
       const int mine = int(std::find(group.begin(), group.end(), rank_) - group.begin());
       const std::uint64_t region = mine == 0 ? made.emplace(memory_, shape).number() : 0;
-      const auto regions = detail::transport::small_allgather(*this, region, "split");
+      const auto regions = transport::small_allgather(*this, region, "split");
       slot_transport child{memory_, regions[std::size_t(group[0])], shape, mine};
       child.heap_ = heap();
       child.share_cores_of(*this);
-      detail::transport::small_barrier(*this, "split");
+      transport::small_barrier(*this, "split");
       return child;
     });
   }
@@ -268,14 +268,14 @@ class slot_transport : public board_member {
       throw error{failure_from(s, errc::invalid_argument, rank_, {},
                                "it was called before: use the communicator that it returned")};
     fail(failure_from(s, errc::peer_failed, rank_, {},
-                      detail::core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
+                      core::text_of({"rank ", rank_, " calls shrink, so nothing else goes on here"})));
     survivors<Memory> all{memory_, base_.get(), shape_, rank_};
     try {
       const auto mine = all.agree(timeout);
       if (mine.rank < 0)
-        throw error{failure_from(
-            s, errc::timeout, rank_, {},
-            detail::core::text_of({"rank ", rank_, " came too late: the others have continued without it"}))};
+        throw error{
+            failure_from(s, errc::timeout, rank_, {},
+                         core::text_of({"rank ", rank_, " came too late: the others have continued without it"}))};
       slot_transport next{memory_, mine.region, mine.shape, mine.rank};
       next.heap_ = heap();
       next.lent_before_ = lent_before_;
@@ -294,8 +294,7 @@ class slot_transport : public board_member {
   slot_transport grow(std::string_view meeting, int newcomers, std::chrono::nanoseconds timeout);
   /// Called by a newcomer: waits until the members have found that all have come.
   void await_confirmation(const wait_context& s) {
-    for (backoff p; head_of(base_.get()).is_whole.load(std::memory_order_acquire) == 0;)
-      detail::transport::relax(*this, p, s);
+    for (backoff p; head_of(base_.get()).is_whole.load(std::memory_order_acquire) == 0;) transport::relax(*this, p, s);
   }
 
   /// Memory that the others address, for this rank to allocate from (see shm::heap); communicators split off share it.
