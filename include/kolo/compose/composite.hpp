@@ -69,7 +69,7 @@ class composite_member : public Base {
     if (shared_failure_) shared_failure_->leave(IsFirst);
   }
 
-  void attach(std::shared_ptr<shared_failure> fate) { shared_failure_ = std::move(fate); }
+  void attach(std::shared_ptr<shared_failure> shared) { shared_failure_ = std::move(shared); }
   void acquire_turn(std::uint64_t& sequence) {
     if (shared_failure_) shared_failure_->acquire_turn(IsFirst, sequence);
   }
@@ -272,9 +272,9 @@ class composite {
                                               std::to_string(first_.rank()) + " of " + std::to_string(first_.size()) +
                                               " on the first, and " + std::to_string(second_.rank()) + " of " +
                                               std::to_string(second_.size()) + " on the second"};
-    const auto fate = std::make_shared<detail::compose::composite_state<A, B>>(*first_.engine(), *second_.engine());
-    first_.transport().attach(fate);
-    second_.transport().attach(fate);
+    const auto shared = std::make_shared<detail::compose::composite_state<A, B>>(*first_.engine(), *second_.engine());
+    first_.transport().attach(shared);
+    second_.transport().attach(shared);
   }
   static B split_off(communicator<B>& host) {
     const auto here = host.engine()->begin_alone("composite");

@@ -31,8 +31,8 @@ inline void check(cudaError_t e, const char* function, const std::string& more =
 /// Options of one call on device views.
 struct call_options {
   std::chrono::nanoseconds timeout{};  ///< of this call; 0: the communicator's
-  cudaStream_t stream =
-      nullptr;  ///< what was put there before is waited for; the result is there for what is put there afterwards
+  /// What was put there before is waited for; the result is there for what is put there afterwards.
+  cudaStream_t stream = nullptr;
 };
 
 /// Devices that this process sees; 0 where there is no driver either.

@@ -74,8 +74,8 @@ struct collective_args {
   int root = 0;                  ///< ranks and parts are rotated by it; 0 if the schedule has its own
   detail::execute::schedule_ref schedule{};
   pattern runs_as = pattern::rounds;  ///< over slots
-  const detail::execute::small_call_plan* small =
-      nullptr;         ///< in the communicator's cache, for blocking calls only; null: none
+  /// In the communicator's cache, for blocking calls only; null: none.
+  const detail::execute::small_call_plan* small = nullptr;
   memory in{}, out{};  ///< may be the same
   kernel compute{};
   std::size_t count = 0;                     ///< elements: of the vector; of one part if parts are equal

@@ -127,8 +127,8 @@ class rendezvous_server {
     std::int32_t pid = 0;
   };
   static constexpr std::chrono::seconds notify_time{1};  // in which late ranks can still get the fault
-  static constexpr int most_at_once =
-      64;  // connections may come without end; known ones and the deadline are checked in between
+  /// Connections may come without end; known ones and the deadline are checked in between.
+  static constexpr int most_at_once = 64;
 
   static bool is_missing(const os::process_id& m) { return m.pid == 0; }
   int missing() const { return int(std::count_if(members_.begin(), members_.end(), is_missing)); }

@@ -98,9 +98,8 @@ class transport {
   placement place() const { return place_; }
   std::chrono::nanoseconds timeout() const { return options_.timeout; }
   bool is_checked() const { return options_.checked; }
-  MPI_Comm native_handle() const {
-    return carried_.on() ? carried_.existing() : data_.get();
-  }                                                           ///< for queries only, not for messages
+  /// For queries only, not for messages.
+  MPI_Comm native_handle() const { return carried_.on() ? carried_.existing() : data_.get(); }
   bool is_oversubscribed() const { return oversubscribed_; }  ///< more ranks on this host than it has cores
 
   /// Measured over this MPI on one host; null where ranks are on several hosts, or with another MPI: not measured.

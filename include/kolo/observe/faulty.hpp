@@ -36,8 +36,7 @@ struct fault_plan {
   int step = 0;                 ///< how many steps come before it
   int peer = -1;                ///< cut: the peer from which nothing comes; -1: all
   std::chrono::milliseconds duration{1000};  ///< of a pause
-  std::uint64_t seed =
-      0;  ///< not 0: each piece is seen 0 to 7 polls late, so that pieces of several peers change their order
+  std::uint64_t seed = 0;  ///< not 0: each piece is seen 0 to 7 polls late, so pieces of several peers change order
 };
 
 namespace detail::observe {

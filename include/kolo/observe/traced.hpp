@@ -23,8 +23,7 @@ struct alignas(64) trace_event {
 
   std::int64_t begin = 0, end = no_time;  ///< no_time: not ended
   const char* operation = "";             ///< "": unknown
-  std::uint64_t sequence =
-      0;  ///< 1-based index of the operation on this communicator, or between this rank and that peer
+  std::uint64_t sequence = 0;             ///< 1-based index of the operation on this communicator, or with that peer
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;  ///< of the piece or message
   std::int32_t round = -1, peer = -1;
@@ -57,8 +56,7 @@ class trace_log {
   }
 
  private:
-  static constexpr std::size_t ahead =
-      8;  // a release store waits for the stores before it, so they must not miss the cache
+  static constexpr std::size_t ahead = 8;  // a release store waits for those before it, which must not miss the cache
 
   std::vector<trace_event> events_;
   std::uint64_t count_ = 0, first_ = 0;  // events added so far; of these, dropped by `forget`

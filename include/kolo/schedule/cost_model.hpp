@@ -25,8 +25,8 @@ enum class pattern : unsigned char {
 struct workload {
   double rounds = 0;
   double hops = 0;  ///< the longest chain of messages in which each depends on the one before
-  double duplex_rounds =
-      0;  ///< rounds in which a rank both sends and receives, so that no rank runs ahead; the maximum over the ranks
+  /// Rounds in which a rank both sends and receives, so that no rank runs ahead; the maximum over the ranks.
+  double duplex_rounds = 0;
   double messages = 0;  ///< sent or received, whichever are more, by the busiest rank
   double bytes = 0;     ///< the same
   double shared = 0;    ///< bytes that all ranks send, divided by the ranks; they cost time where ranks share cores

@@ -83,9 +83,8 @@ class shared_mapping {
   }
 
   int fd() const noexcept { return state_->fd.get(); }
-  bool is_eager() const noexcept {
-    return state_->header->eager != 0;
-  }  ///< regions take memory when they are reserved, not when touched
+  /// Regions take memory when they are reserved, not when touched.
+  bool is_eager() const noexcept { return state_->header->eager != 0; }
 
   [[gnu::cold, gnu::noinline]] std::uint64_t reserve(std::size_t bytes) {
     const std::uint64_t length = whole_pages(bytes);

@@ -36,9 +36,8 @@ class operation_summary {
   constexpr std::uint64_t bytes() const { return word_ >> 24; }
 
  private:
-  static constexpr std::uint64_t timed = 0x100,
-                                 least_timed =
-                                     16 * 1024;  // reading a clock takes as long as a tenth of a small operation
+  static constexpr std::uint64_t timed = 0x100;
+  static constexpr std::uint64_t least_timed = 16 * 1024;  // to read a clock takes a tenth of a small operation's time
   static constexpr std::uint64_t least(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 
   std::uint64_t word_ = 0;

@@ -34,9 +34,8 @@ struct memory {
   std::byte* base = nullptr;  ///< the first element, if all are contiguous
   std::size_t count = 0;      ///< elements
   std::size_t element_bytes = 1;
-  contiguous_run (*find)(const void* view,
-                         std::size_t element) =
-      nullptr;                 ///< the run that begins at an element; null: all are contiguous
+  /// The run that begins at an element; null: all are contiguous.
+  contiguous_run (*find)(const void* view, std::size_t element) = nullptr;
   const void* view = nullptr;  ///< the first argument of `find`
 
   /// The contiguous elements that begin at `element`, which must be less than `count`.
