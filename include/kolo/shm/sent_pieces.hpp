@@ -41,16 +41,24 @@ struct sent_pieces {
     const bool has_ring = s.ring_step != 0;
     const bool is_new = has_ring && !has_turned && bytes >= core::one_way_copy::least_timed;
     if (copies.choose(is_new ? 0 : bytes, has_ring) != core::stored_by::ring && !is_new) return next_buffer(s);
-    const bool is_behind_end = ring + ring_steps_of(s, bytes) > ring_steps;
-    has_turned |= is_behind_end;
-    return std::uint8_t(1 + s.slots + (is_behind_end ? 0 : ring));
+    const auto place = ring_place(s, bytes);
+    has_turned |= place < 1 + s.slots + ring;
+    return place;
   }
   /// The piece lies there now.
   void take_place(const region_shape& s, std::size_t bytes) {
     if (buffer > s.slots) ring = std::uint8_t(buffer - s.slots - 1 + ring_steps_of(s, bytes));
   }
+  /// The place of the next piece if it is as long as the last one, and goes the same way.
+  std::uint8_t likely_place(const region_shape& s, std::size_t bytes) const {
+    return buffer > s.slots ? ring_place(s, bytes) : next_buffer(s);
+  }
 
  private:
+  std::uint8_t ring_place(const region_shape& s, std::size_t bytes) const {
+    const bool is_behind_end = ring + ring_steps_of(s, bytes) > ring_steps;
+    return std::uint8_t(1 + s.slots + (is_behind_end ? 0 : ring));
+  }
   static std::uint32_t ring_steps_of(const region_shape& s, std::size_t bytes) {
     return std::uint32_t((bytes + s.ring_step - 1) / s.ring_step);
   }

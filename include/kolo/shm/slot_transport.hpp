@@ -108,7 +108,9 @@ class slot_transport : public board_member {
     if (!where.is_spare) sent.take_place(shape_, bytes);
     s.number.store(++sent.number, std::memory_order_release);
     sent.lines.advance();
-    fetch_next(peer, bytes);
+    fetch_next_line(peer, bytes);
+    const bool is_one_way = sent.awaited != sent.number && where.stored != core::stored_by::past_cache;
+    if (sent.buffer != 0 && !where.is_spare && is_one_way) fetch_next(peer, bytes);
     notify(peer);
     return sent.number;
   }
@@ -359,18 +361,20 @@ class slot_transport : public board_member {
   std::uint64_t released(int peer) {
     return sent_[std::size_t(peer)].released = credit(rank_, peer).released.load(std::memory_order_acquire);
   }
-  /// Prefetches the next slot's lines, which the peer read last, if they are few: the next piece is probably as short
-  /// as this one.
-  void fetch_next(int peer, std::size_t bytes) {
-    constexpr std::size_t line = 64, few = 8;
-    if (bytes > few * line) return;
-    const auto& sent = sent_[std::size_t(peer)];
-    auto* const next = reinterpret_cast<std::byte*>(&sent.lines.now());
+  static constexpr std::size_t cache_line = 64;
+  void fetch_next_line(int peer, std::size_t bytes) {
+    auto* const next = reinterpret_cast<std::byte*>(&sent_[std::size_t(peer)].lines.now());
     KOLO_PREFETCH_TO_WRITE(next);
-    if (bytes > line - 32 && sent.buffer == 0) KOLO_PREFETCH_TO_WRITE(next + line);
-    if (sent.buffer != 0)
-      for (std::size_t at = 0; at < bytes; at += line)
-        KOLO_PREFETCH_TO_WRITE(buffer(rank_, peer, sent.next_buffer(shape_)) + at);
+    if (bytes > cache_line - 32 && bytes <= shape_.line_bytes) KOLO_PREFETCH_TO_WRITE(next + cache_line);
+  }
+  /// Fetches the lines of the next piece that goes one way, probably as long as this one. Its peer has read them last,
+  /// and reads this piece meanwhile: a broadcast of 1 to 16 KiB takes 0.6 to 0.9 of the time on an Intel Xeon. Of long
+  /// pieces only if the peer has a core of its own, and has read all pieces before this one.
+  [[gnu::noinline]] void fetch_next(int peer, std::size_t bytes) {
+    constexpr std::size_t few = 512, most = 16 * 1024;
+    if (bytes > most || (bytes > few && (first_polls() == 0 || !has_place(peer, 2)))) return;
+    auto* const next = buffer(rank_, peer, sent_[std::size_t(peer)].likely_place(shape_, bytes));
+    for (std::size_t at = 0; at < bytes; at += cache_line) KOLO_PREFETCH_TO_WRITE(next + at);
   }
 
   Memory memory_;

@@ -152,6 +152,10 @@ TEST_CASE("round trips of ranks that take turns use one buffer, unless a reply i
 
 TEST_CASE("pieces in a ring stay as they are until they are read") { CHECK(laws::rings_keep_unread_pieces() == ""); }
 
+TEST_CASE("the next piece of the same length lies where its lines are fetched, unless it goes another way") {
+  CHECK(laws::next_pieces_lie_where_likely() == "");
+}
+
 TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered for it") {
   kolo::detail::shm::region_shape shape{2, {.slot_bytes = 8192}};
   shape.ring_step = 256;
