@@ -148,7 +148,7 @@ build_peers() {
 configure() {
   local version
   version=$(cmake --version | sed -n 's/^cmake version //p')
-  [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || give_up "cmake is $version; 3.23 is needed."
+  [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ] || give_up "cmake is $version; 3.22 is needed."
   quietly "configuring build/bench" cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG" \
     -DKOLO_BUILD_BENCH=ON -DKOLO_BUILD_TESTS=OFF -DKOLO_BUILD_EXAMPLES=OFF -DKOLO_INSTALL=OFF || give_up "cmake failed; see above."
 }

@@ -5,7 +5,9 @@ include(CMakePackageConfigHelpers)
 
 set(kolo_package_dir "${CMAKE_INSTALL_DATADIR}/cmake/kolo")
 
-install(TARGETS kolo EXPORT kolo-targets FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.cuh" PATTERN guide EXCLUDE)
+install(TARGETS kolo EXPORT kolo-targets INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT kolo-targets NAMESPACE kolo:: DESTINATION "${kolo_package_dir}")
 
 configure_package_config_file(

@@ -309,7 +309,7 @@ check_versions() {
     fail "$CXX does not compile C++20; g++ 12 does: CXX=g++-12 bash examples/run.sh"
   local version
   version=$(cmake --version | sed -n 's/^cmake version //p')
-  [ "$(printf '%s\n' 3.23 "$version" | sort -V | head -n 1)" = 3.23 ] || fail "cmake $version is too old; 3.23 or later is needed."
+  [ "$(printf '%s\n' 3.22 "$version" | sort -V | head -n 1)" = 3.22 ] || fail "cmake $version is too old; 3.22 or later is needed."
 }
 
 # Needs nvcc, which this script cannot install.

@@ -74,8 +74,8 @@ install_missing() {
   wrapper=()
   echo 'int main() { return requires(int i) { i; } ? 0 : 1; }' | "$CXX" -std=c++20 -fsyntax-only -x c++ - 2> /dev/null ||
     fail "$CXX does not compile C++20; g++ 12 does: CXX=g++-12 bash tests/run.sh"
-  [ "$(printf '%s\n' 3.23 "$(cmake --version | sed -n 's/^cmake version //p')" | sort -V | head -n 1)" = 3.23 ] ||
-    fail "cmake is too old; 3.23 or later is needed."
+  [ "$(printf '%s\n' 3.22 "$(cmake --version | sed -n 's/^cmake version //p')" | sort -V | head -n 1)" = 3.22 ] ||
+    fail "cmake is too old; 3.22 or later is needed."
 }
 
 # Filters the output of make, ninja and CTest: on a terminal progress overwrites one line, elsewhere every twentieth line is printed; failures are kept.

@@ -17,7 +17,7 @@ class Kolo(CMakePackage):
     variant("preload", default=False, description="libraries to be preloaded under MPI programs", when="+run")
 
     depends_on("cxx", type="build")
-    depends_on("cmake@3.23:", type="build")
+    depends_on("cmake@3.22:", type="build")
     depends_on("cli11", type="build", when="+run")
     depends_on("mpi", when="+preload")
     conflicts("%gcc@:10", msg="kolo needs g++ 11 or clang 14, or newer")
