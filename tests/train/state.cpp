@@ -14,7 +14,9 @@
 #include "train/model.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -579,4 +581,49 @@ TEST_CASE("weighted metrics, moments of unequal counts, and agreed_steps") {
     INFO("ranks " << p);
     CHECK(t.wrong == 0);
   }
+}
+
+TEST_CASE("checked: functions that call collectives name the line of the program that calls them") {
+  std::array<std::string, 2> words;
+  const auto names_both_lines = [&](auto of_rank_0, auto of_rank_1) {
+    kolo::threads::run(2,
+                       [&](auto& comm) {
+                         model mine{{8}};
+                         auto parameters = mine.parameters();
+                         words[std::size_t(comm.rank())] = words_of([&] {
+                           if (comm.rank() == 0) of_rank_0(comm, parameters);
+                           else of_rank_1(comm, parameters);
+                         });
+                       },
+                       {.timeout = std::chrono::seconds{60}, .checked = true});
+    const auto first = words[0].find(", at state.cpp:");
+    return first != std::string::npos && words[0].find(", at state.cpp:", first + 1) != std::string::npos;
+  };
+  const auto broadcasts = [](auto& comm, auto& parameters) { kolo::broadcast_parameters(comm, parameters); };
+  const auto restores = [](auto& comm, auto& parameters) { kolo::restore_checkpoint(comm, "none", parameters); };
+  const auto sends_state = [](auto& comm, auto&) {
+    int state = 0;
+    kolo::broadcast_state(comm, state);
+  };
+  const auto averages = [](auto& comm, auto&) {
+    double metrics[2] = {};
+    kolo::average_metrics(comm, metrics);
+  };
+  const auto averages_samples = [](auto& comm, auto&) {
+    double metrics[2] = {};
+    kolo::average_metrics(comm, metrics, 3);
+  };
+  const auto averages_leaves = [](auto& comm, auto&) {
+    const double metrics[1] = {};
+    kolo::average_metrics(comm, metrics, kolo::leaves{2});
+  };
+  const auto synchronises = [](auto& comm, auto&) {
+    kolo::moments channels[1];
+    kolo::sync_moments(comm, channels);
+  };
+  const auto agrees = [](auto& comm, auto&) { kolo::agreed_steps(comm, 1); };
+  CHECK(names_both_lines(broadcasts, averages));
+  CHECK(names_both_lines(restores, agrees));
+  CHECK(names_both_lines(sends_state, averages_samples));
+  CHECK(names_both_lines(averages_leaves, synchronises));
 }

@@ -116,7 +116,8 @@ std::vector<torch_parameter<T>> torch_parameters(const ::torch::nn::Module& modu
 ///
 /// Before: the same module on every rank. Errors: those of `kolo::broadcast`; `invalid_argument` for a tensor on a
 /// device, or with gaps.
-void broadcast_parameters(Communicator auto& comm, const ::torch::nn::Module& module, int root = 0) {
+void broadcast_parameters(Communicator auto& comm, const ::torch::nn::Module& module, int root = 0,
+                          call_site site = call_site::here()) {
   std::vector<::torch::Tensor> tensors;
   detail::adapt::add_distinct(tensors, module.parameters());
   detail::adapt::add_distinct(tensors, module.buffers());
@@ -126,7 +127,7 @@ void broadcast_parameters(Communicator auto& comm, const ::torch::nn::Module& mo
       comm.engine()->refuse("broadcast_parameters", "a tensor of the module " + wrong);
     views.emplace_back(static_cast<std::byte*>(t.data_ptr()), t.nbytes());
   }
-  kolo::broadcast(comm, bucket{views}, root);
+  kolo::broadcast(comm, bucket{views}, root, {}, site);
 }
 
 /// Adapts an optimizer of libtorch (SGD, AdamW...; not LBFGS, which steps more than once): it updates all its tensors

@@ -15,29 +15,32 @@ namespace kolo::inline KOLO_ABI {
 
 /// Replaces every metric by its mean over the ranks, on every rank, in one allreduce. Means over samples stay right
 /// only if every rank has the same number of samples.
-void average_metrics(auto& comm, std::span<double> metrics) { kolo::allreduce(comm, metrics, average); }
+void average_metrics(auto& comm, std::span<double> metrics, call_site site = call_site::here()) {
+  kolo::allreduce(comm, metrics, average, {}, site);
+}
 
 /// The same for means over this rank's `samples` samples, which may be 0: results are means over all ranks' samples
 /// (NaN if no rank has any).
-void average_metrics(auto& comm, std::span<double> metrics, std::size_t samples) {
+void average_metrics(auto& comm, std::span<double> metrics, std::size_t samples, call_site site = call_site::here()) {
   std::vector<double> sums(metrics.begin(), metrics.end());
   for (double& s : sums) s = samples > 0 ? s * double(samples) : 0;
   sums.push_back(double(samples));
-  kolo::allreduce(comm, sums, sum);
+  kolo::allreduce(comm, sums, sum, {}, site);
   for (std::size_t i = 0; i < metrics.size(); ++i) metrics[i] = sums[i] / sums.back();
 }
 
 /// Returns the mean of each metric over all leaves of a step, the same bits on any number of ranks. Before: `of_leaves`
 /// has this rank's metrics, leaf after leaf (leaves, metrics). Errors: `invalid_argument` for leaves that no optimizer
 /// takes; those of `kolo::allgather`.
-std::vector<double> average_metrics(auto& comm, std::span<const double> of_leaves, leaves all) {
+std::vector<double> average_metrics(auto& comm, std::span<const double> of_leaves, leaves all,
+                                    call_site site = call_site::here()) {
   const auto number = std::size_t(all.number);
   const extent own = detail::train::checked(all, comm.size()).of(comm.rank(), comm.size());
   const std::size_t metrics = of_leaves.size() / own.count;
   std::vector<std::size_t> counts;
   for (int r = 0; r < comm.size(); ++r) counts.push_back(all.of(r, comm.size()).count * metrics);
   std::vector<double> of_all(number * metrics);
-  kolo::allgather(comm, of_leaves, of_all, counts);
+  kolo::allgather(comm, of_leaves, of_all, counts, {}, site);
   std::vector<detail::train::subtree> known;
   for (std::size_t leaf = 0; leaf < number; ++leaf)
     detail::train::join(known, {leaf, 1, leaf}, [&](std::size_t left, std::size_t right) {
@@ -70,13 +73,15 @@ struct merge_moments {
 
 /// Replaces the moments of every channel by those of all ranks' numbers together; ranks may have different counts, also
 /// 0. The same bits on every rank.
-void sync_moments(auto& comm, std::span<moments> channels) { kolo::allreduce(comm, channels, merge_moments{}); }
+void sync_moments(auto& comm, std::span<moments> channels, call_site site = call_site::here()) {
+  kolo::allreduce(comm, channels, merge_moments{}, {}, site);
+}
 
 /// Collective: returns the number of steps of an epoch that every rank can take, the minimum of `own`, for which this
 /// rank has data.
-std::size_t agreed_steps(auto& comm, std::size_t own) {
+std::size_t agreed_steps(auto& comm, std::size_t own, call_site site = call_site::here()) {
   std::uint64_t steps = own;
-  kolo::allreduce(comm, std::span{&steps, 1}, min);
+  kolo::allreduce(comm, std::span{&steps, 1}, min, {}, site);
   return steps;
 }
 

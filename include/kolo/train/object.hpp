@@ -117,13 +117,13 @@ void visit(Archive& archive, X& x) {
 ///
 /// Cost: a broadcast of 8 bytes and one of the object's bytes. Errors: those of `kolo::broadcast`; `mismatch` if ranks
 /// serialise different things.
-void broadcast_object(auto& comm, auto& object, int root = 0) {
+void broadcast_object(auto& comm, auto& object, int root = 0, call_site site = call_site::here()) {
   detail::train::byte_writer written;
   if (comm.rank() == root) written(object);
   std::uint64_t bytes = written.bytes.size();
-  kolo::broadcast(comm, std::span{&bytes, 1}, root);
+  kolo::broadcast(comm, std::span{&bytes, 1}, root, {}, site);
   written.bytes.resize(bytes);
-  kolo::broadcast(comm, written.bytes, root);
+  kolo::broadcast(comm, written.bytes, root, {}, site);
   if (comm.rank() == root) return;
   detail::train::byte_reader reader{written.bytes};
   reader(object);

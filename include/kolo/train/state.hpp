@@ -21,18 +21,21 @@ namespace kolo::inline KOLO_ABI {
 ///
 /// Before: every rank has the same number of parameters, of the same sizes except for local ones. Errors: those of
 /// `kolo::broadcast`.
-void broadcast_parameters(auto& comm, AnyParameters auto&& parameters, int root = 0) {
+void broadcast_parameters(auto& comm, AnyParameters auto&& parameters, int root = 0,
+                          call_site site = call_site::here()) {
   detail::train::each_range(parameters, [&](auto& range) {
     decltype(kolo::values_of(range)) values;
     for (auto&& p : range)
       if (!detail::train::is_local(p)) values.push_back(kolo::as_view(p.value));
-    kolo::broadcast(comm, bucket{values}, root);
+    kolo::broadcast(comm, bucket{values}, root, {}, site);
   });
 }
 
 /// Copies the root's state of an optimizer (`kolo::replicated`, or any type that `broadcast_object` takes) to every
 /// rank; parameters do not change.
-void broadcast_state(auto& comm, auto& optimizer, int root = 0) { kolo::broadcast_object(comm, optimizer, root); }
+void broadcast_state(auto& comm, auto& optimizer, int root = 0, call_site site = call_site::here()) {
+  kolo::broadcast_object(comm, optimizer, root, site);
+}
 
 /// Writes the states of optimizers (or of any types that `broadcast_object` takes), in order, to `path`, in this
 /// machine's byte order: what a rank needs to resume besides its `save_checkpoint`. Errors: those of `replace_file`.
@@ -62,7 +65,8 @@ void load_state(const std::string& path, auto&... optimizers) {
 /// restored on the root only, and do not change on the others. `load_checkpoint` is for ranks that read the file
 /// themselves. Errors: the root's error on every rank; the values are then unchanged, unless the root's disk failed
 /// during the read.
-void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&& parameters, int root = 0) {
+void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&& parameters, int root = 0,
+                        call_site site = call_site::here()) {
   struct {
     int code = 0;
     fixed_text<256> text{};
@@ -72,9 +76,9 @@ void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&
     } catch (const error& e) {
       verdict = {int(e.code()), std::string_view{e.cause().text}};
     }
-  kolo::broadcast(comm, std::span{&verdict, 1}, root);
+  kolo::broadcast(comm, std::span{&verdict, 1}, root, {}, site);
   if (verdict.code != 0) throw error{static_cast<errc>(verdict.code), std::string{std::string_view{verdict.text}}};
-  kolo::broadcast_parameters(comm, parameters, root);
+  kolo::broadcast_parameters(comm, parameters, root, site);
 }
 
 }  // namespace kolo::inline KOLO_ABI
