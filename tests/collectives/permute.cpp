@@ -105,7 +105,7 @@ TEST_CASE("shift, permute: invalid arguments are refused, with the call's name")
   CHECK(named([&](auto& comm) { kolo::shift(comm, four, three, 1); }) ==
         "kolo: shift #1, rank 0: in has 4 elements, and out has 3");
   CHECK(named([&](auto& comm) { kolo::shift(comm, four, out, 1, {.timeout = -1s}); }) ==
-        "kolo: shift #1, rank 0: the deadline is negative; a call that names none has the communicator's");
+        "kolo: shift #1, rank 0: the timeout is negative; a call without .timeout has the communicator's");
   CHECK(named([&](auto& comm) { kolo::shift(comm, four, four, 1); }) == "kolo: shift #1, rank 0: in and out overlap");
   CHECK(named([&](auto& comm) { kolo::permute(comm, four, three, [](int r, int) { return r; }); }) ==
         "kolo: permute #1, rank 0: in has 4 elements, and out has 3");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Averages over another number than the ranks', or without the named wire type.
+// Averages over another number than the ranks', or without the named wire type; an update rule in place of an optimizer.
 // expect: kolo: order::tree<L> averages over L, an optimizer over its ranks
 // expect: kolo: order::tree<L> averages over L, an outer optimizer over its ranks
+// expect: kolo: an optimizer has step\(index, value, gradient\); write kolo::replicated\{rule\} for an update rule
 // expect: kolo: the wire goes outside
 // expect: kolo: predivide divides each operand and multiplies the result once
 #include <kolo/kolo.hpp>
@@ -23,6 +24,7 @@ int main() {
     constexpr auto by_tree = kolo::ordered<kolo::order::tree<4>>(kolo::automatic{});
     kolo::distributed_optimizer{comm, inner, parameters, by_tree};
     kolo::outer_optimizer{comm, kolo::update::nesterov{}, parameters, by_tree};
+    kolo::distributed_optimizer{comm, kolo::update::sgd{}, parameters};
     kolo::distributed_optimizer{comm, inner, parameters, kolo::predivide(kolo::wire<kolo::bfloat16>(kolo::average), 8)};
     kolo::distributed_optimizer{comm, inner, parameters, kolo::predivide(kolo::product, 8)};
 #else

@@ -57,7 +57,7 @@ bool is_refused(const char* why, F f) {
   }
 }
 constexpr const char* second = "another thread of this rank calls on the same communicator";
-constexpr const char* within = "an operator or a view calls on a communicator on which its thread has a call under way";
+constexpr const char* within = "an operator or a view makes a call on the communicator of the call that runs it";
 
 void expect(bool fine) {
   if (!fine) good = false;

@@ -18,7 +18,8 @@ inline constexpr std::string_view refused_thread =
     "another thread of this rank calls on the same communicator: use it from one thread at a time, or give each its "
     "own (split)";
 inline constexpr std::string_view refused_within =
-    "an operator or a view calls on a communicator on which its thread has a call under way: it may use another one "
+    "an operator or a view makes a call on the communicator of the call that runs it: give it a communicator of its "
+    "own "
     "(split)";
 
 /// Whether the refusal of a second thread unwinds this thread's stack. It concerns no other rank, so it breaks nothing.

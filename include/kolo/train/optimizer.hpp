@@ -89,7 +89,10 @@ template <class Comm, class Optimizer, class Range, class Algorithm = automatic,
 class distributed_optimizer
     : public detail::train::typed_exchange<distributed_optimizer<Comm, Optimizer, Range, Algorithm, Op>,
                                            kind::allreduce, Comm, Optimizer, Range, Algorithm, Op> {
-  static_assert(OptimizerFor<Optimizer, Range>, "kolo: an optimizer has step(index, value, gradient)");
+  static_assert(
+      OptimizerFor<Optimizer, Range>,
+      "kolo: an optimizer has step(index, value, gradient); write kolo::replicated{rule} for an update rule, such as "
+      "kolo::update::sgd");
   using base =
       detail::train::typed_exchange<distributed_optimizer, kind::allreduce, Comm, Optimizer, Range, Algorithm, Op>;
   using packed_gradients = detail::train::per_element<detail::train::packed_bucket, Range>;

@@ -157,7 +157,7 @@ concept Transport = std::move_constructible<T> &&
 
 namespace detail::transport {
 inline constexpr const char* negative_deadline =
-    "the deadline is negative; a call that names none has the communicator's";
+    "the timeout is negative; a call without .timeout has the communicator's";
 
 /// Ten years are as good as for ever, and sums of them do not overflow.
 constexpr std::chrono::nanoseconds bounded(std::chrono::nanoseconds timeout) {

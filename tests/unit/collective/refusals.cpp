@@ -282,6 +282,10 @@ TEST_CASE("the message says what is wrong, and a single rank goes on") {
           auto x = vector_of(3);
           kolo::broadcast(comm, x, 1);
         }).find("the root is 1, and this communicator has ranks 0 to 0") != std::string::npos);
+  CHECK(sentence([](auto& comm) {
+          auto in = vector_of(3), out = vector_of(3);
+          kolo::allgather(comm, in, out, std::vector<int>{3, 0});
+        }).ends_with("there must be a count for each of the 1 ranks; there are 2"));
 }
 
 TEST_CASE("a started call is refused at once, and fails on the others") {

@@ -19,8 +19,8 @@ const std::string second =
     ", rank 0: another thread of this rank calls on the same communicator: use it from one thread at a time, or give "
     "each its own (split)";
 const std::string within =
-    ": an operator or a view calls on a communicator on which its thread has a call under way: it may use another one "
-    "(split)";
+    ": an operator or a view makes a call on the communicator of the call that runs it: give it a communicator of its "
+    "own (split)";
 
 template <class C>
 std::string sum_of_ranks(C& comm, std::size_t n = 1) {

@@ -385,7 +385,7 @@ TEST_CASE("use_tuning is refused after the first choice, and if the ranks' table
     everybody.arrive_and_wait();
     if (error_text([&] {
           use_tuning(late, default_tuning::shared_memory);
-        }).find("an algorithm has been chosen already") != std::string::npos)
+        }).find("this communicator has already chosen an algorithm") != std::string::npos)
       ++named;
     const auto mine = favouring(comm.rank() == 3 ? pattern::exchange : pattern::rounds);
     if (error_text([&] { use_tuning(other, mine); }).find("different tables") != std::string::npos) ++right;
