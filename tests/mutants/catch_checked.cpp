@@ -144,7 +144,7 @@ int main() {
     if (comm.rank() == 2) barrier(comm);
     else plan.run();
   });
-  told("rank 2: this rank calls receive, rank 0 calls barrier", [](auto& comm) {
+  told("rank 2: rank 2 calls receive, rank 0 calls barrier", [](auto& comm) {
     int x = 0;
     comm.rank() == 2 ? receive(comm, std::span{&x, 1}, 0) : barrier(comm);
   });

@@ -122,7 +122,7 @@ int main() {
     int one = 1;
     allreduce(comm, std::span{&one, 1}, sum);
   };
-  expect_words("this rank calls receive, rank 1 calls allreduce", words(receives_two, adds, false));
+  expect_words("rank 0 calls receive, rank 1 calls allreduce", words(receives_two, adds, false));
   expect_words("receive #1, rank 1: the tag differs", words(sends(3, 4), receives(4, 4), true));
   expect(words(sends(3, 4), receives(3, 4), true).empty(), "equal tags gave a mismatch");
   expect_words("receive #2", words(

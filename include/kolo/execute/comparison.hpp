@@ -189,11 +189,11 @@ class comparison final : public operation, public call_check {
   }
 
   [[noreturn, gnu::cold, gnu::noinline]] void does_not_compare(const received_slot& a) {
-    std::string text = core::text_of(
-        {"this rank compares calls before they run, and rank ", now.peer, " does not: all ranks are checked, or none"});
+    std::string text = core::text_of({"rank ", transport_.rank(), " compares calls before they run, and rank ",
+                                      now.peer, " does not: all ranks are checked, or none"});
     if (is_p2p_tag(a.tag))  // that call is compared with the other rank's part of it
-      text = core::text_of(
-          {"this rank calls ", now.operation, ", rank ", now.peer, " calls ", name(static_cast<kind>(a.tag & 0xff))});
+      text = core::text_of({"rank ", transport_.rank(), " calls ", now.operation, ", rank ", now.peer, " calls ",
+                            name(static_cast<kind>(a.tag & 0xff))});
     else if ((a.tag & comparison_mark) == comparison_mark && a.tag != transport::split_tag)
       text = core::text_of({"rank ", now.peer, " compares calls, too, but this is its call #", sequence_of(a.tag)});
     throw error{transport_.fail(failure_from(now, errc::mismatch, transport_.rank(), {}, text))};

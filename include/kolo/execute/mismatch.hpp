@@ -126,7 +126,7 @@ class mismatch_checker {
     const auto theirs = sequence_of(a.tag), mine = sequence_of(tag());
     const auto other = static_cast<kind>(a.tag & 0xff);
     const char* const call = now().operation;
-    std::string text = core::text_of({"this rank calls ", call, ", rank ", peer});
+    std::string text = core::text_of({"rank ", transport().rank(), " calls ", call, ", rank ", peer});
     if (operation_.is_point_to_point() && is_p2p_tag(a.tag) && (a.tag & 0xff) == (tag() & 0xff)) text += difference(a);
     else if (a.tag == transport::split_tag) text += " calls split, symmetric, fit or the like";
     else if ((a.tag & comparison_mark) == comparison_mark)

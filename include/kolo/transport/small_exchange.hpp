@@ -15,7 +15,8 @@
 namespace kolo::inline KOLO_ABI::detail::transport {
 
 [[noreturn]] void throw_other_call(SlotTransport auto& transport, const wait_context& s) {
-  const auto text = core::text_of({"this rank calls ", s.operation, ", rank ", s.peer, " something else"});
+  const auto text =
+      core::text_of({"rank ", transport.rank(), " calls ", s.operation, ", rank ", s.peer, " something else"});
   throw error{transport.fail(failure_from(s, errc::mismatch, transport.rank(), {}, text))};
 }
 

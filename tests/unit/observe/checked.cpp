@@ -159,7 +159,8 @@ TEST_CASE(
           },
           checked);
       const auto by = [](const char* call, int rank) {
-        return "kolo: " + (call + (", rank " + std::to_string(rank))) + ": this rank calls ";
+        const std::string the_rank = "rank " + std::to_string(rank);
+        return "kolo: " + (call + (", " + the_rank)) + ": " + the_rank + " calls ";
       };
       const auto wanted = sends ? by("barrier #1", 1 - odd) + "barrier, rank " + std::to_string(odd) + " calls send"
                                 : by("receive #1, round 0", odd) + "receive, rank " + std::to_string(1 - odd) +

@@ -435,7 +435,7 @@ TEST_CASE("if a rank does not call fit or use_tuning, the error names it") {
         allreduce(comm, x, sum);
       });
     });
-    const char* const by_the_one = is_fit ? "this rank calls fit, rank 1" : "this rank calls use_tuning, rank 1";
+    const char* const by_the_one = is_fit ? "rank 0 calls fit, rank 1" : "rank 0 calls use_tuning, rank 1";
     for (const auto& words : said) {
       INFO(words);
       CHECK((words.find(by_the_one) != std::string::npos || words.find("rank 0 calls split, ") != std::string::npos));
