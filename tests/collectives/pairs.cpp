@@ -104,7 +104,8 @@ TEST_CASE("send, receive, exchange: invalid arguments are refused") {
   CHECK(on_ranks(1, [](auto& comm, complaints& wrong) {
           std::vector<int> x(4), y(3);
           const auto refused = [&](auto call) { return end_of(call).starts_with("invalid argument"); };
-          wrong.expect(refused([&] { kolo::send(comm, x, 0); }), "to the rank itself");
+          wrong.expect(words_of([&] { kolo::send(comm, x, 0); }).ends_with("itself: use kolo::exchange"),
+                       "to the rank itself");
           wrong.expect(refused([&] { kolo::receive(comm, x, 1); }), "from a rank that does not exist");
           wrong.expect(refused([&] { kolo::exchange(comm, x, y, 0); }), "different lengths");
           wrong.expect(refused([&] { kolo::exchange(comm, x, x, 0); }), "in and out overlap");

@@ -52,7 +52,8 @@ void complete_pair(C& comm, Call& c, std::uint32_t tag) {
 template <kind K, class C, class In, class Out, RootLike Peer>
 auto make_pair_call(C& comm, const In& in, const Out& out, const Peer& peer, long long tag) {
   const schedule::with_peer<K> schedule{rank_from(comm, K, peer, "the peer is ")};
-  require(comm, K, K == kind::exchange || schedule.peer != comm.rank(), "the peer is this rank itself");
+  require(comm, K, K == kind::exchange || schedule.peer != comm.rank(),
+          "the peer is the rank itself: use kolo::exchange");
   require(comm, K, tag >= 0 && tag <= 0x7fffffff, "a tag is from 0 to 2^31 - 1");
   return make_call<K, pair_tokens>(in, out, execute::none{}, schedule, [&](auto& c) {
     if constexpr (!std::same_as<Out, execute::none>)
