@@ -654,6 +654,21 @@ TEST_CASE("sharded_parameters: a group whose gathering could not start is not sh
   });
 }
 
+TEST_CASE("sharded_parameters: a use that throws when its group is whole has ended") {
+  kolo::threads::run(1, [&](auto& comm) {
+    layered m;
+    kolo::sharded_parameters shards{comm, rule, m.groups()};
+    initialise(shards, m);
+    { const auto used = shards.use_with_gradients(2); }  // gathers group 1 ahead
+    comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
+    CHECK(contains(said_of([&] { (void)shards.use_with_gradients(1); }), "too late"));  // cannot gather group 0 ahead
+    CHECK((m.layers[1][0].value().empty() && m.layers[1][0].gradient().empty()));
+    const auto again = said_of([&] { (void)shards.use_with_gradients(1); });
+    CHECK((contains(again, "too late") && !contains(again, "second backward pass")));
+    CHECK_FALSE(contains(said_of([&] { shards.step(); }), "uses have ended"));
+  });
+}
+
 TEST_CASE("sharded_parameters: a call that one rank refuses is an error on the other at once") {
   const auto check = [](const char* expected, auto wrong) {
     std::string first, second;

@@ -50,7 +50,9 @@ class group_buffers {
     spare_.pop_back();
     return b;
   }
-  void recycle(buffer b) { spare_.push_back(std::move(b)); }
+  void recycle(buffer b) {
+    if (b) spare_.push_back(std::move(b));
+  }
   std::size_t elements() const { return count_ * longest_; }  ///< of all buffers
 
  private:

@@ -244,7 +244,7 @@ class sharded_parameters {
 
   void drop(group& g) {
     g.hide_values();
-    if (g.whole) buffers_.recycle(std::move(g.whole));
+    buffers_.recycle(std::move(g.whole));
   }
   void drop_gradients(group& g) { buffers_.recycle(std::move(g.whole_gradients)); }
 
@@ -279,6 +279,7 @@ class sharded_parameters {
     g.finish_gather();
     g.show_values();
     ++g.users;
+    used made{*this, i, with_gradients};  // ends if the rest throws
     if (with_gradients) {
       finish_scatters_beyond(1);
       g.whole_gradients = buffers_.take();
@@ -287,7 +288,7 @@ class sharded_parameters {
     }
     gather_ahead();
     lend();
-    return {*this, i, with_gradients};
+    return made;
   }
   void end(std::size_t i, bool with_gradients, bool unwinds) noexcept {
     try {
