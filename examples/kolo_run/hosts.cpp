@@ -79,6 +79,10 @@ int run_on_hosts(const settings& s) {
   }
   std::cerr << std::endl;
   arguments.push_back(nullptr);
+  const bool is_rank = std::getenv("KOLO_RANK") != nullptr;  // of another job; its variables would override mpiexec's
+  for (const char* const name : {"KOLO_RANK", "KOLO_SIZE", "KOLO_LOCAL_RANK", "KOLO_LOCAL_SIZE", "KOLO_NODE_RANK",
+                                 "KOLO_NODE_COUNT", "KOLO_JOB"})
+    if (is_rank) ::unsetenv(name);
   ::execvp(arguments[0], arguments.data());
   std::cerr << "kolo-run: " << mpiexec << ": " << std::strerror(errno) << '\n';
   return cannot_start;

@@ -42,6 +42,10 @@ printf '#!/bin/sh\necho "args: $*"\n' > "$work/mpiexec"
 chmod +x "$work/mpiexec"
 expect 0 "$run" -n 2 --no-prefix --hosts "$work/hosts" --mpiexec "$work/mpiexec" true
 says "args: -n 2 -hosts a:2,b:3,c,d:5 true"
+# A rank of another job may run it: mpiexec's variables are those that count.
+printf '#!/bin/sh\necho "rank ${KOLO_RANK-none}, job ${KOLO_JOB-none}"\n' > "$work/mpiexec"
+expect 0 "$run" -n 1 --no-prefix "$run" --hosts "$work/hosts" --mpiexec "$work/mpiexec" true
+says "rank none, job none"
 
 # Inherited state: an ignored SIGCHLD, node variables, a nonblocking standard output.
 expect 0 timeout 60 python3 -c 'import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' "$run" -n 2 true
