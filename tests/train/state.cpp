@@ -218,6 +218,20 @@ TEST_CASE("a sharded checkpoint resumes with the same bits on any number of rank
     }
 }
 
+TEST_CASE("a link to a sharded checkpoint is loaded, and a save to the link replaces that checkpoint") {
+  const folder here;
+  const std::string link = here.path + "/latest";
+  fs::create_directory(here.path + "/run");
+  fs::create_symlink("run/state", link);
+  const std::string file = here.path + "/run/state";
+  const auto wanted = train(1, 0, 6);
+  train(2, 0, 2, "", file);
+  train(3, 2, 3, link, link);
+  CHECK(train(2, 3, 6, link) == wanted);
+  CHECK(train(2, 3, 6, file) == wanted);
+  CHECK((fs::is_symlink(link) && here.entries() == 2));
+}
+
 TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of different saves are refused") {
   const folder here;
   const auto save = [&](float filled, const std::string& by_second) {

@@ -145,6 +145,12 @@ class temporary_file {
   os::descriptor file_{};
 };
 
+/// Returns `path`, or the target of its link.
+inline std::string without_links(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real{::realpath(path.c_str(), nullptr), &std::free};
+  return real ? real.get() : path;
+}
+
 /// The file that a write to `path` makes or replaces: `path`, or the target of its link.
 struct file_to_replace {
   explicit file_to_replace(const std::string& path) {
@@ -152,9 +158,7 @@ struct file_to_replace {
     exists = ::stat(path.c_str(), &old) == 0;
     if (exists && !S_ISREG(old.st_mode))
       throw error{errc::invalid_argument, "not a file, and so not replaced: " + path};
-    const std::unique_ptr<char, decltype(&std::free)> real{exists ? ::realpath(path.c_str(), nullptr) : nullptr,
-                                                           &std::free};
-    target = real ? real.get() : path, permissions = old.st_mode & 07777;
+    target = without_links(path), permissions = old.st_mode & 07777;
   }
   std::string target{};
   bool exists = false;
