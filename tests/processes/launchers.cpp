@@ -152,7 +152,7 @@ TEST_CASE("a killed job leaves nothing, and its name can be used again") {
     ::execl("/proc/self/exe", "one rank", "[.rank]", nullptr);
     return "no exec";
   }};
-  while (!connect_to(job_name({}, name.c_str()) + "/0")) ::sched_yield();
+  while (!connect_to(job_name({}, name) + "/0")) ::sched_yield();
   alone.kill();
   CHECK(alone.result() == "signal 9");
   const std::string set = "KOLO_JOB='" + name + "' KOLO_SIZE=2 KOLO_RANK=";
@@ -165,14 +165,13 @@ TEST_CASE("a killed job leaves nothing, and its name can be used again") {
 TEST_CASE("job_name: two jobs have different names, and a name is short") {
   kolo::launched l;
   l.rank_variable = "KOLO_TEST_NOBODY_SETS_THIS";
-  const std::string mine = job_name(l, nullptr);
-  CHECK(mine == job_name(l, ""));
+  const std::string mine = job_name(l, "");
   CHECK(mine.find('/' + std::to_string(::getppid()) + '@') != std::string::npos);
   CHECK(job_name(l, "a") != job_name(l, "b"));
   const auto with_port = [&](const char* launcher, const char* port) {
     l.launcher = launcher;
     ::setenv("MASTER_PORT", port, 1);
-    const auto name = job_name(l, nullptr);
+    const auto name = job_name(l, "");
     ::unsetenv("MASTER_PORT");
     return name;
   };
@@ -181,18 +180,22 @@ TEST_CASE("job_name: two jobs have different names, and a name is short") {
   CHECK(with_port("torchrun", std::string(500, '1').c_str()).size() < 90);
   CHECK(with_port("kolo", "29500") == mine);
   const std::string long_name(500, 'x');
-  CHECK(job_name(l, long_name.c_str()).size() < 90);
-  CHECK(job_name(l, long_name.c_str()) != job_name(l, (long_name + 'y').c_str()));
+  CHECK(job_name(l, long_name).size() < 90);
+  CHECK(job_name(l, long_name) != job_name(l, long_name + 'y'));
   const std::string blind =
       testing::child{[&]() -> std::string {
         if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
             ::mount("tmpfs", "/proc", "tmpfs", 0, "size=64k") != 0)
           return "no mount";
-        return job_name(l, nullptr);
+        return job_name(l, "");
       }}.result();
   if (blind == "no mount") WARN("skipped without privileges: a system without /proc");
   else CHECK(blind.ends_with('/' + std::to_string(::getpid()) + "@0"));
   using namespace std::string_view_literals;
+  for (const auto name : {"a\0"sv, "a\0b"sv, "a\0c"sv, "a"sv}) {  // of `meet`, or of a meeting: any bytes
+    CHECK(job_name(l, name).find('\0') == std::string::npos);
+    CHECK((name == "a\0b"sv || job_name(l, name) != job_name(l, "a\0b"sv)));
+  }
   CHECK(sets("A=1\0RANK=2\0"sv, "RANK"));
   CHECK(sets("RANK="sv, "RANK"));
   CHECK_FALSE(sets("A=1\0LOCAL_RANK=2\0RANKS=3\0B=RANK=4"sv, "RANK"));

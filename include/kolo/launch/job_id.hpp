@@ -53,19 +53,24 @@ inline os::process_id find_launcher(const std::string& rank_variable) {
 /// The user's name for the job (KOLO_JOB), or else the launcher's process, and for torchrun the port of the job.
 /// Different users and different containers never get the same name. Jobs started by one process do, if nothing
 /// distinguishes them.
-inline std::string job_name(const launched& l, const char* given = std::getenv("KOLO_JOB")) {
+inline std::string job_name(const launched& l, std::string_view given) {
   std::string name =
       "kolo/" + std::to_string(::geteuid()) + '/' + std::to_string(os::namespace_number("/proc/self/ns/pid")) + '/';
-  if (given == nullptr || *given == '\0') {
+  if (given.empty()) {
     const os::process_id launcher = find_launcher(l.rank_variable);
     name += std::to_string(launcher.pid) + '@' + std::to_string(launcher.start_time);
     const char* const port = l.launcher == torchrun_words.launcher ? std::getenv("MASTER_PORT") : nullptr;
     return port == nullptr ? name : name + ':' + std::string{std::string_view{port}.substr(0, 5)};
   }
-  if (const std::string_view text{given}; text.size() <= 40) return name + "job " + given;
+  const auto shown = given.substr(0, given.find('\0'));  // the kernel's list of sockets is read as text
+  if (given.size() <= 40 && shown == given) return (name += "job ") += given;
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a: the name of a socket is at most 107 bytes long
-  for (const char* c = given; *c != '\0'; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 1099511628211u;
-  return name + "job " + std::string{given, 20} + '#' + std::to_string(hash);
+  for (const char c : given) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return ((name += "job ") += shown.substr(0, 20)) + '#' + std::to_string(hash);
+}
+inline std::string job_name(const launched& l) {
+  const char* const given = std::getenv("KOLO_JOB");
+  return job_name(l, given == nullptr ? "" : given);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::launch

@@ -27,7 +27,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 template <class Memory>
 std::string meeting_place(std::string_view meeting) {
   const auto who = std::derived_from<Memory, shm::private_mapping> ? "threads " + std::to_string(::getpid()) : "grow";
-  return job_name({}, (who + '/' + std::string{meeting}).c_str());
+  return job_name({}, who + '/' + std::string{meeting});
 }
 
 /// A region of processes' memory, as offered to newcomers: its file is sent along.
@@ -87,8 +87,8 @@ class offered_region<Memory> {
   std::uint64_t number_ = 0;
 };
 
-/// A newcomer's part in `grow` of the group that calls it at the meeting of that name. Options not set in `o` are taken
-/// from the group. `o.timeout`: how long it waits for the group; then their communicator's deadline is its own.
+/// A newcomer's part in `grow` of the group that calls it at the meeting of that name. `o` has the group's `slot_bytes`
+/// and `checked`. `o.timeout`: how long it waits for the group; then their communicator's deadline is its own.
 template <class Memory>
 shm::slot_transport<Memory> join(std::string_view meeting, const shm::group_options& o) {
   if (meeting.empty()) throw error{errc::invalid_argument, "join takes a name that is not empty"};
