@@ -2,6 +2,7 @@
 // Nonblocking and persistent calls: several at once, on one communicator and on two, waited for in any order or not at all.
 #include <kolo/scaled.hpp>
 
+#include <latch>
 #include <optional>
 
 #include "collectives/some_ranks.hpp"
@@ -130,6 +131,23 @@ TEST_CASE("a request's destructor waits for it, and a request may outlive its co
           taken.wait();
           second.run();
         }) == "");
+}
+
+TEST_CASE("after a request that was abandoned, a later one does not send in its place, but gets its error") {
+  std::latch ended{1};
+  std::string first, second;
+  kolo::threads::run(2, [&](auto& comm) {
+    if (comm.rank() == 1) return ended.wait(), (void)words_of([&] { kolo::barrier(comm); });
+    std::vector<int> x(100, 1), y = x;
+    std::optional late{kolo::start_allreduce(comm, x, kolo::sum, {.timeout = std::chrono::milliseconds{1}})};
+    auto sends = kolo::start_broadcast(comm, y, 0);  // waits for nobody
+    first = words_of([&] { late->wait(); });
+    late.reset();
+    second = words_of([&] { sends.wait(); });
+    ended.count_down();
+  });
+  CHECK(first.find("rank 1 is late") != std::string::npos);
+  CHECK(second == first);
 }
 
 TEST_CASE("a plan's run uses the current contents of its buffers") {

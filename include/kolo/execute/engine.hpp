@@ -348,13 +348,14 @@ struct engine : transport::progress_client, failing<engine<T>> {
     throw_if_failed();
   }
 
-  /// Removes an operation that will not finish any more.
+  /// Removes an operation that will not finish any more. Later ones stop, too: their pieces would come in its place.
   void abandon(operation& o) noexcept {
     take_over();
     take_back(o);
     operation* before = nullptr;
     for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
       if (i != &o) continue;
+      for (operation* later = o.next; later; later = later->next) later->has_failed = true;
       return remove(o, before);
     }
   }
