@@ -66,6 +66,14 @@ void what_a_destructor_finds() {
     said = code_of([&] { first.wait(); });
   };
   expect(run_throws(2, has_heard) == none && said == errc::peer_left);
+  const auto sends_after = [&](auto& comm) {
+    if (comm.rank() != 0) return;
+    std::optional dropped{start_allreduce(comm, x, sum)};
+    auto sends = start_broadcast(comm, x, 0);  // waits for nobody
+    dropped.reset();
+    said = code_of([&] { sends.wait(); });
+  };
+  expect(run_throws(2, sends_after) == none && said == errc::peer_left);
 }
 
 /// All ranks but rank 1 make one call, rank 1 another; then all call barrier.
