@@ -32,10 +32,9 @@ namespace detail::collective {
 
 void not_after_a_choice(auto& comm, const char* operation) {
   if (comm.engine()->has_chosen)
-    comm.engine()->refuse(
-        operation,
-        "this communicator has already chosen an algorithm: call this before its first collective that "
-        "names none, or on a new one (split)");
+    comm.engine()->refuse(operation,
+                          "this communicator has already chosen an algorithm: call this before its first collective "
+                          "that names none, or on a new one (split)");
 }
 
 /// Seconds of one schedule, run as a user would run it: the fastest of four runs, on the slowest rank. All ranks begin

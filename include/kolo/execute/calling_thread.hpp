@@ -19,8 +19,7 @@ inline constexpr std::string_view refused_thread =
     "own (split)";
 inline constexpr std::string_view refused_within =
     "an operator or a view makes a call on the communicator of the call that runs it: give it a communicator of its "
-    "own "
-    "(split)";
+    "own (split)";
 
 /// Whether the refusal of a second thread unwinds this thread's stack. It concerns no other rank, so it breaks nothing.
 inline bool is_refused_thread() noexcept {

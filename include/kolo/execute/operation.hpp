@@ -38,7 +38,7 @@ struct operation {
   transport::operation_summary summary{};     ///< for the flight recorder
   backoff waiting{};
   bool finished = false;
-  bool has_failed = false;         ///< it has stopped: it has thrown, or its views are the caller's again
+  bool has_failed = false;         ///< it, or one before, has thrown, or its views are the caller's again
   int peer = -1;                   ///< of a pair operation: the other rank
   bool is_up = false;              ///< of a pair operation: no collective precedes it any more
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder

@@ -109,9 +109,9 @@ class slot_transport : public board_member {
     s.number.store(++sent.number, std::memory_order_release);
     sent.lines.advance();
     fetch_next_line(peer, bytes);
-    const bool is_one_way = sent.awaited != sent.number && where.stored != core::stored_by::past_cache;
-    if (sent.buffer != 0 && !where.is_spare && is_one_way) fetch_next(peer, bytes);
     notify(peer);
+    const bool is_one_way = sent.awaited != sent.number, is_cached = where.stored != core::stored_by::past_cache;
+    if (sent.buffer != 0 && !where.is_spare && is_one_way && is_cached) fetch_next(peer, bytes);
     return sent.number;
   }
 

@@ -247,16 +247,16 @@ step_counts read_parts(const std::string& path, const shard_head& index, auto& o
 }  // namespace detail::train
 
 /// Collective. Each rank writes its slices (values and state, 1/p of all) to `path.save<k>.<rank>of<ranks>`, with a k
-/// greater than that of any such file; if `path` is a link, its target's name is meant. When all have, the root makes
-/// `path` name these files, and removes the files of all saves before, also of those that were killed. So a reader
-/// always finds one whole checkpoint, even during a save. A rank's local parameters are in its own file. Only one job
-/// at a time may save to a path; but a rank that was stopped, and continues after the others have shrunk and saved
-/// again, leaves their checkpoint as it is. Permissions are those that the umask leaves. Errors, on every rank:
-/// `mismatch` if ranks save under different names; `system`, on the others `peer_failed`, if a rank does not see rank
-/// 0's part within half of the timeout, or 10 s if that is less; those of `replace_file`. The previous checkpoint is
-/// then unchanged.
-void save_sharded_checkpoint(const std::string& given, auto& optimizer) {
-  const std::string path = detail::train::without_links(given);
+/// greater than that of any such file; if `path` is a link to a checkpoint, that one's name is meant. When all have,
+/// the root makes `path` name these files, and removes the files of all saves before, also of those that were killed.
+/// So a reader always finds one whole checkpoint, even during a save. A rank's local parameters are in its own file.
+/// Only one job at a time may save to a path; but a rank that was stopped, and continues after the others have shrunk
+/// and saved again, leaves their checkpoint as it is. Permissions are those that the umask leaves. Errors, on every
+/// rank: `mismatch` if ranks save under different names; `system`, on the others `peer_failed`, if a rank does not see
+/// rank 0's part within half of the timeout, or 10 s if that is less; those of `replace_file`. The previous checkpoint
+/// is then unchanged.
+void save_sharded_checkpoint(std::string path, auto& optimizer) {
+  path = detail::train::without_links(path);
   auto& comm = optimizer.comm();
   const auto rank = std::uint64_t(comm.rank()), ranks = std::uint64_t(comm.size());
   const std::string name = detail::train::name_of(path);

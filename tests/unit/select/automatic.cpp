@@ -552,6 +552,7 @@ namespace {
 template <kind K, class C>
 int explained_wrongly(C& comm) {
   using T = typename C::transport_type;
+  const detail::select::selection_query any_call{};
   int wrong = 0;
   for (const bool commutes : {true, false})
     for (const bool converts : {false, true})
@@ -563,7 +564,7 @@ int explained_wrongly(C& comm) {
         const auto s = detail::select::choose(*comm.engine(), how, bytes, false, converts).schedule;
         const auto said = explain(comm, K, bytes, {.commutes = commutes, .converts = converts}).choice;
         int right = 0;
-        for (const auto& c : detail::select::candidates_in<K, T>({}))
+        for (const auto& c : detail::select::candidates_in<K, T>(any_call))
           right += c.name == said && c.of(comm.size()).at == s.at && c.of(comm.size()).self == s.self;
         wrong += right != 1;
       }
