@@ -80,9 +80,10 @@ install_missing() {
 
 # Filters the output of make, ninja and CTest: on a terminal progress overwrites one line, elsewhere every twentieth line is printed; failures are kept.
 progress() {
-  local width=0
+  local width=0 interactive=()
   if [ -t 1 ]; then width=$(tput cols 2> /dev/null || echo 100); fi
-  awk -v width="$width" '
+  if [[ $(awk -W version 2>&1 < /dev/null) == mawk* ]]; then interactive=(-W interactive); fi  # otherwise it reads 4 KiB at a time
+  awk "${interactive[@]}" -v width="$width" '
     function over(line) { if (width > 0) { printf "\r\033[K%s", substr(line, 1, width - 1); fflush() } else if (++said % 20 == 1) { print line; fflush() } }
     function keep(line) { printf "%s%s\n", (width > 0 ? "\r\033[K" : ""), line; fflush() }
     /^\[ *[0-9]+[%\/]/ { over($0); next }
