@@ -156,7 +156,8 @@ TEST_CASE("composite: an operator of a call on one transport that calls on the o
                             },
                             {.timeout = 60s});
       INFO(n << is_started << "\n" << said[0] << "\n" << said[1]);
-      for (const auto& words : said) CHECK(words.find("makes a call on the communicator of the call that runs it") != std::string::npos);
+      for (const auto& words : said)
+        CHECK(words.find("makes a call on the communicator of the call that runs it") != std::string::npos);
     }
 }
 
