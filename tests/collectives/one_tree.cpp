@@ -192,7 +192,7 @@ TEST_CASE("fixed_for_any_count: a table and a fit select only schedules that com
 
 namespace {
 
-constexpr int leaves = 8;
+constexpr int leaf_count = 8;
 
 /// The sum of the leaves first ... first + count - 1 of an element, neighbours first.
 float subtree(std::size_t element, int first, int count) {
@@ -202,12 +202,12 @@ float subtree(std::size_t element, int first, int count) {
 
 template <class C, class F>
 void check_tree(C& comm, complaints& wrong, std::size_t n, float divisor, F call) {
-  const int mine = leaves / comm.size();
+  const int mine = leaf_count / comm.size();
   std::vector<float> x(n), wanted(n);
   for (std::size_t e = 0; e < n; ++e) {
     const bool is_new = e < kinds_of_elements;
     x[e] = is_new ? subtree(e, comm.rank() * mine, mine) : x[e - kinds_of_elements];
-    wanted[e] = is_new ? subtree(e, 0, leaves) / divisor : wanted[e - kinds_of_elements];
+    wanted[e] = is_new ? subtree(e, 0, leaf_count) / divisor : wanted[e - kinds_of_elements];
   }
   call(x);
   expect_same(wrong, "a tree", comm.rank(), x, wanted);
@@ -216,13 +216,13 @@ void check_tree(C& comm, complaints& wrong, std::size_t n, float divisor, F call
 }  // namespace
 
 TEST_CASE("order::tree: 8 leaves give the same bits on 1, 2, 4 and 8 ranks, and an average divides by 8") {
-  constexpr auto by_tree = ordered<order::tree<leaves>>(automatic{});
+  constexpr auto by_tree = ordered<order::tree<leaf_count>>(automatic{});
   const auto calls = [=](auto& comm, complaints& wrong) {
     for (const std::size_t n : {std::size_t{1}, std::size_t{7}, std::size_t{1009}, std::size_t{50'000}}) {
       check_tree(comm, wrong, n, 1, [&](auto& x) { allreduce(comm, x, sum, by_tree); });
-      check_tree(comm, wrong, n, leaves, [&](auto& x) { allreduce(comm, x, average, by_tree); });
-      check_tree(comm, wrong, n, leaves, [&](auto& x) { start_allreduce(comm, x, average, by_tree).wait(); });
-      check_tree(comm, wrong, n, leaves, [&](auto& x) {
+      check_tree(comm, wrong, n, leaf_count, [&](auto& x) { allreduce(comm, x, average, by_tree); });
+      check_tree(comm, wrong, n, leaf_count, [&](auto& x) { start_allreduce(comm, x, average, by_tree).wait(); });
+      check_tree(comm, wrong, n, leaf_count, [&](auto& x) {
         const int root = comm.size() - 1;
         reduce(comm, x, x, average, root, by_tree);
         broadcast(comm, x, root);
@@ -245,12 +245,12 @@ TEST_CASE("order::tree: a number of ranks that does not divide the leaves is ref
   for (const int p : {3, 16}) {
     const auto said = on_ranks(p, [](auto& comm, complaints&) {
       float x[] = {1};
-      allreduce(comm, x, sum, ordered<order::tree<leaves>>(automatic{}));
+      allreduce(comm, x, sum, ordered<order::tree<leaf_count>>(automatic{}));
     });
     CHECK(said.find("does not divide the leaves of the tree") != std::string::npos);
     const auto reduced = on_ranks(p, [](auto& comm, complaints&) {
       float x[] = {1};
-      reduce(comm, x, x, sum, 0, ordered<order::tree<leaves>>(automatic{}));
+      reduce(comm, x, x, sum, 0, ordered<order::tree<leaf_count>>(automatic{}));
     });
     CHECK(reduced.find("does not divide the leaves of the tree") != std::string::npos);
   }

@@ -5,6 +5,7 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/scaled.hpp>
 #include <kolo/schedule/ring.hpp>
+#include <kolo/shm/slot_transport.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded.hpp>
 #include <kolo/view/bfloat16.hpp>

@@ -2,6 +2,7 @@
 // Replicated and sharded optimizers: p ranks with one batch each train like one rank with all batches, and like each other.
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/circulant.hpp>
+#include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/ring.hpp>
 #include <kolo/train/optimizer.hpp>
 #include <kolo/train/sharded.hpp>
