@@ -308,8 +308,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     } catch (...) {
       e.deferred = std::current_exception();
       error::clear_thrown();
-      if (const failure* f = e.transport.failed(); f && !had_reported) e.unreported->keep(&e, *f);
-      e.has_reported = had_reported;
+      e.keep_unreported(had_reported);
       return transport::progress::none;
     }
   }
@@ -323,10 +322,14 @@ struct engine : transport::progress_client, failing<engine<T>> {
       guard(o, epilogue);
       return true;
     } catch (...) {  // NOLINT: the communicator keeps the cause
-      if (const failure* f = transport.failed(); f && !had_reported) unreported->keep(this, *f);
-      has_reported = had_reported;
+      keep_unreported(had_reported);
       return false;
     }
+  }
+  /// The caller does not get the error that was just caught.
+  void keep_unreported(bool had_reported) noexcept {
+    if (const failure* f = transport.failed(); f && !had_reported) unreported->keep(this, *f);
+    has_reported = had_reported;
   }
 
   /// No peer may sleep waiting for data that this rank has already sent while it does something else.
