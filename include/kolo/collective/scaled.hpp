@@ -118,7 +118,7 @@ class grouped {
 template <class Wire, View V>
 void round_groups_with_feedback(const V& view, std::vector<float>& residuals) {
   constexpr std::size_t N = Wire::group;
-  residuals.resize((view.size() + N - 1) / N * N);
+  residuals.resize(core::rounded_up(view.size(), N));
   float* rest = residuals.data();
   for (std::size_t first = 0; first < view.size(); first += N, rest += N) {
     const auto each_run = [&](auto f) {

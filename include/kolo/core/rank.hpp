@@ -35,6 +35,9 @@ namespace detail::core {
 /// (measured with 4 on 2 cores).
 inline constexpr int few_ranks = 4;
 
+/// The least multiple of `unit` that is not less than n.
+constexpr std::size_t rounded_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }
+
 /// Each bit of the result depends on all bits of x: the last steps of Vigna's splitmix64.
 constexpr std::uint64_t stir(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -215,7 +215,7 @@ class one_kernel : public Base {
       f(p.lists.actions, p.kernel.actions), f(p.lists.sources, p.kernel.sources);
       f(p.flags, p.kernel.flags);
     };
-    const auto up = [](const auto& list) { return (list.size() * sizeof(list[0]) + 15) / 16 * 16; };
+    const auto up = [](const auto& list) { return detail::core::rounded_up(list.size() * sizeof(list[0]), 16); };
     each([&](const auto& list, auto&) { bytes += up(list); });
     p.memory = allocate(bytes);
     p.sent = allocate_pinned(bytes);

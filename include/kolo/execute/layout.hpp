@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/core/rank.hpp>
 #include <kolo/execute/collective_args.hpp>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ void copy_elements(const element_position& from, const element_position& to, std
 }
 
 /// Whole cache lines.
-constexpr std::size_t in_lines(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr std::size_t in_lines(std::size_t bytes) { return core::rounded_up(bytes, 64); }
 
 /// Puts the received parts of one transfer, and this rank's own operand (the source without data), into the order in
 /// which they are combined. `arrived_from(i)`: the data of the i-th peer of the range.

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <kolo/core/less_code.hpp>
+#include <kolo/core/rank.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <concepts>
 #include <cstddef>
@@ -70,8 +73,7 @@ inline std::size_t whole_pages(std::size_t bytes) {
   if (bytes > std::size_t{1} << 46) {
     core::throw_error(errc::out_of_resources, {bytes, " bytes of memory were asked for, more than can be addressed"});
   }
-  const std::size_t page = page_size();
-  return bytes == 0 ? page : (bytes + page - 1) / page * page;
+  return core::rounded_up(std::max<std::size_t>(bytes, 1), page_size());
 }
 
 [[gnu::cold, gnu::noinline]] inline std::shared_ptr<std::byte> map_pages(std::size_t bytes, int flags, int fd,

@@ -36,7 +36,7 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
   // A length that cannot be addressed is rejected after the comparison: ranks that ask for less would wait for this
   // one.
   const bool fits = bytes <= (std::size_t{1} << 46) / (all.size() + 1);
-  const auto stride = fits ? (bytes + region_page - 1) / region_page * region_page : 0;
+  const auto stride = fits ? core::rounded_up(bytes, region_page) : 0;
   const auto total = region_page + stride * all.size();
   std::shared_ptr<std::byte> base;
   all[std::size_t(rank)].bytes = bytes;

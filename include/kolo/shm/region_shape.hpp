@@ -192,10 +192,8 @@ struct region_layout : region_shape {
 
  private:
   constexpr std::size_t each() const { return std::size_t(ranks); }
-  static constexpr std::size_t lines_of(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
-  static constexpr std::size_t pages_of(std::size_t bytes) {
-    return (bytes + region_page - 1) / region_page * region_page;
-  }
+  static constexpr std::size_t lines_of(std::size_t bytes) { return core::rounded_up(bytes, 128); }
+  static constexpr std::size_t pages_of(std::size_t bytes) { return core::rounded_up(bytes, region_page); }
 };
 
 constexpr std::size_t region_shape::bytes() const { return region_layout{*this}.end; }

@@ -138,7 +138,7 @@ class shared_heap : public std::pmr::memory_resource {
   static bool is_small(std::size_t bytes, std::size_t alignment) { return std::max(bytes, alignment) <= largest_block; }
   /// The blocks of a pool are contiguous, so they are aligned if their size is a multiple of the alignment.
   static std::size_t rounded(std::size_t bytes, std::size_t alignment) {
-    return (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
+    return core::rounded_up(std::max<std::size_t>(bytes, 1), alignment);
   }
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 

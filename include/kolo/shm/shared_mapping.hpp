@@ -175,7 +175,7 @@ class shared_mapping {
     if (!found) return true;  // it was freed
     if (found->whose != ownership::alone || state_->lending.load(std::memory_order_relaxed) != 0) return false;
     const auto page = page_size();
-    const auto first = r.offset / page * page, end = (r.offset + bytes + page - 1) / page * page;
+    const auto first = r.offset / page * page, end = core::rounded_up(r.offset + bytes, page);
     auto* const begin = found->begin + first;
     for (const window& s : state_->secluded)
       if (s.begin <= begin && begin + (end - first) <= s.begin + s.length) return true;
