@@ -61,16 +61,17 @@ class event_driven {
     me.now = s_.at(r, me.round);
     me.has_sent = false;
     me.missing = 0;
-    me.combined = for_each_received(bytes_, r, s_.size, rank(r).now, [&](int, std::size_t) { ++me.missing; });
+    me.combined = for_each_received(bytes_, r, s_.size, me.now, [&](int, std::size_t) { ++me.missing; });
     for (const message_in_flight& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
-    combine_local(machine_, bytes_, r, rank(r).now);
+    combine_local(machine_, bytes_, r, me.now);
     events_.add_rank(r, machine_.now(r));
   }
 
   void send(int r) {
-    for_each_sent(bytes_, r, s_.size, rank(r).now, [&](int to, std::size_t n) {
+    auto& me = rank(r);
+    for_each_sent(bytes_, r, s_.size, me.now, [&](int to, std::size_t n) {
       if (!bytes_.is_sent(n)) return;
-      const message_in_flight l{{r, n, machine_.send(r, to, n)}, rank(r).round, {}};
+      const message_in_flight l{{r, n, machine_.send(r, to, n)}, me.round, {}};
       if (!machine_.is_shared(r, to)) return deliver(to, l);
       if (free_.empty()) free_.push_back(&flying_.emplace_back());
       auto* const entry = free_.back();
@@ -78,8 +79,8 @@ class event_driven {
       *entry = l;
       events_.add_message(to, l.what.at, entry);
     });
-    rank(r).has_sent = true;
-    if (rank(r).missing == 0) end_round(r);
+    me.has_sent = true;
+    if (me.missing == 0) end_round(r);
   }
 
   void come_in(const event_queue::event& e) {
@@ -98,7 +99,7 @@ class event_driven {
   void end_round(int r) {
     auto& me = rank(r);
     taken_.clear();
-    for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t n) {
+    for_each_received(bytes_, r, s_.size, me.now, [&](int from, std::size_t n) {
       slot_[std::size_t(from)] = int(taken_.size());
       taken_.push_back({nobody, n, 0});
     });
@@ -119,7 +120,7 @@ class event_driven {
   /// Throws: rank r waits for a message that no rank sends.
   [[noreturn]] void complain(int r) {
     const auto& me = rank(r);
-    for_each_received(bytes_, r, s_.size, rank(r).now, [&](int from, std::size_t) {
+    for_each_received(bytes_, r, s_.size, me.now, [&](int from, std::size_t) {
       const auto is_it = [&](const message_in_flight& l) { return l.what.from == from && l.round == me.round; };
       if (std::none_of(me.came.begin(), me.came.end(), is_it)) throw_never_arrives(from, r);
     });

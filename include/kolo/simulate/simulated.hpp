@@ -225,19 +225,6 @@ class transport {
     throw error{fail(failure_from(s, code, rank_, waited, text))};
   }
 
-  void leave() noexcept {
-    if (!all_) return;
-    if (std::uncaught_exceptions() > exceptions_ && !failed())
-      fail(detail::transport::failure_while_unwinding(*this, detail::transport::destroyed_by_an_exception));
-    me().has_left = true;
-    for (int r = 0; r < size(); ++r)
-      if (const auto& m = group_->at(r); m.asleep && m.asleep->peer == rank_ && !group_->is_sent(r))
-        all_->wake(m.number, all_->time(me().number));
-  }
-
-  std::shared_ptr<detail::simulate::world> all_;  // null after a move
-  detail::simulate::group* group_;
-  int rank_;
   static kolo::tuning tuning_for(const simulate::network& n, const placement& p) {
     const simulate::link l = n.ranks_per_node > 0 && p.node_count == 1 ? n.inside : n.outside();
     const auto everywhere = [](double constant) {
@@ -255,6 +242,19 @@ class transport {
     return t;
   }
 
+  void leave() noexcept {
+    if (!all_) return;
+    if (std::uncaught_exceptions() > exceptions_ && !failed())
+      fail(detail::transport::failure_while_unwinding(*this, detail::transport::destroyed_by_an_exception));
+    me().has_left = true;
+    for (int r = 0; r < size(); ++r)
+      if (const auto& m = group_->at(r); m.asleep && m.asleep->peer == rank_ && !group_->is_sent(r))
+        all_->wake(m.number, all_->time(me().number));
+  }
+
+  std::shared_ptr<detail::simulate::world> all_;  // null after a move
+  detail::simulate::group* group_;
+  int rank_;
   placement place_;
   kolo::tuning tuning_;
   int exceptions_;
