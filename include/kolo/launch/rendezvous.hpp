@@ -47,13 +47,13 @@ class ending_socket : public os::descriptor {
 template <class Used = void>
 class rendezvous_server {
  public:
-  rendezvous_server(const rendezvous_options& i, os::descriptor listener, rendezvous_clock::time_point started)
-      : options_{i},
+  rendezvous_server(const rendezvous_options& options, os::descriptor listener, rendezvous_clock::time_point started)
+      : options_{options},
         listener_{std::move(listener)},
         started_{started},
-        deadline_{started + i.timeout},
-        members_(std::size_t(i.size)) {
-    std::fill_n(members_.begin(), i.here, os::this_process());
+        deadline_{started + options.timeout},
+        members_(std::size_t(options.size)) {
+    std::fill_n(members_.begin(), options.here, os::this_process());
   }
 
   /// Waits until all have come; then `prepare(memory, members)` makes the region that they share. An exception from
@@ -84,8 +84,8 @@ class rendezvous_server {
       wait_for_word(std::min(deadline_, rendezvous_clock::now() + pause));
       for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
-      for (std::size_t g = connections_.size(); g-- > 0;) {
-        if (!attend(connections_[g])) connections_.erase(connections_.begin() + std::ptrdiff_t(g));
+      for (std::size_t i = connections_.size(); i-- > 0;) {
+        if (!attend(connections_[i])) connections_.erase(connections_.begin() + std::ptrdiff_t(i));
       }
     }
     if (missing() > 0)
@@ -99,9 +99,9 @@ class rendezvous_server {
   /// descriptors until the deadline.
   void admit(std::uint64_t region, int file) {
     listener_ = os::descriptor{};
-    std::erase_if(connections_, [](const connection& g) { return g.rank < 0; });  // connections without a hello
-    for (const connection& g : connections_)
-      while (!send_reply(g.socket.get(), {.region = region, .peer = g.rank}, file)) {
+    std::erase_if(connections_, [](const connection& c) { return c.rank < 0; });  // connections without a hello
+    for (const connection& c : connections_)
+      while (!send_reply(c.socket.get(), {.region = region, .peer = c.rank}, file)) {
         if (rendezvous_clock::now() >= deadline_) os::throw_errno("sending the shared segment");
         ::poll(nullptr, 0, 1);  // the limit of descriptors in flight is reached; receivers lower it
       }
@@ -110,12 +110,12 @@ class rendezvous_server {
   void await_arrivals() { wait_for_word(rendezvous_clock::now() + std::chrono::milliseconds{1}); }
   /// The first rank that has closed its socket before `has_arrived(rank)`; -1: none.
   int first_lost(auto has_arrived) {
-    std::erase_if(connections_, [&](const connection& g) { return has_arrived(g.rank); });
-    for (const connection& g : connections_) {
+    std::erase_if(connections_, [&](const connection& c) { return has_arrived(c.rank); });
+    for (const connection& c : connections_) {
       char end;
-      const auto n = ::recv(g.socket.get(), &end, 1, MSG_DONTWAIT);
+      const auto n = ::recv(c.socket.get(), &end, 1, MSG_DONTWAIT);
       const bool is_open = n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-      if (!is_open && !has_arrived(g.rank)) return g.rank;
+      if (!is_open && !has_arrived(c.rank)) return c.rank;
     }
     return -1;
   }
@@ -152,7 +152,7 @@ class rendezvous_server {
 
   void wait_for_word(rendezvous_clock::time_point until) {
     std::vector<pollfd> watched{{listener_.get(), POLLIN, 0}};
-    for (const connection& g : connections_) watched.push_back({g.socket.get(), POLLIN, 0});
+    for (const connection& c : connections_) watched.push_back({c.socket.get(), POLLIN, 0});
     ::poll(watched.data(), watched.size(), milliseconds_until(until));
   }
 
@@ -175,19 +175,19 @@ class rendezvous_server {
   }
 
   /// Reads from a connection. False: it has closed, or was closed here.
-  bool attend(connection& g) {
+  bool attend(connection& c) {
     hello_message hello;
-    const ssize_t n = ::recv(g.socket.get(), &hello, sizeof hello, MSG_DONTWAIT);
+    const ssize_t n = ::recv(c.socket.get(), &hello, sizeof hello, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (n <= 0) {
-      if (g.rank >= 0 && options_.is_growing) members_[std::size_t(g.rank)] = {};  // another will do
-      if (g.rank >= 0 && !options_.is_growing)
-        blame(errc::peer_died, g.rank, "rank " + std::to_string(g.rank) + " ended before all had come");
+      if (c.rank >= 0 && options_.is_growing) members_[std::size_t(c.rank)] = {};  // another will do
+      if (c.rank >= 0 && !options_.is_growing)
+        blame(errc::peer_died, c.rank, "rank " + std::to_string(c.rank) + " ended before all had come");
       return false;
     }
     if (std::size_t(n) < offsetof(hello_message, size) || hello.magic != rendezvous_magic) return false;
     if (options_.is_growing && hello.rank != newcomer) {  // rank 0 of another group: no fault of those who wait here
-      send_reply(g.socket.get(), {.code = errc::mismatch,
+      send_reply(c.socket.get(), {.code = errc::mismatch,
                                   .peer = 0,
                                   .text = std::string_view{"another group of ranks grows under that name"}});
       return false;
@@ -196,26 +196,26 @@ class rendezvous_server {
       if (missing() == 0) return false;  // it may come to the next meeting
       hello.rank = first_missing();
     }
-    if (const auto objection = object(g, hello, std::size_t(n)); !objection.empty()) {
+    if (const auto objection = object(c, hello, std::size_t(n)); !objection.empty()) {
       blame(errc::mismatch, hello.rank, objection);
     }
     if (hello.rank >= 0 && hello.rank < options_.size) {
-      members_[std::size_t(hello.rank)] = {g.pid, os::read_status(g.pid).start_time};
+      members_[std::size_t(hello.rank)] = {c.pid, os::read_status(c.pid).start_time};
     }
     if (!fault_) {
-      g.rank = hello.rank;
-      if (options_.is_growing) return attend(g);  // it may have gone meanwhile
+      c.rank = hello.rank;
+      if (options_.is_growing) return attend(c);  // it may have gone meanwhile
       const auto left =
           std::clamp<std::int64_t>(hello.remaining_ns, 0, std::chrono::nanoseconds{options_.timeout}.count());
       deadline_ = std::min(deadline_, rendezvous_clock::now() + std::chrono::nanoseconds{left});
       return true;
     }
-    send_reply(g.socket.get(), *fault_);
+    send_reply(c.socket.get(), *fault_);
     return false;
   }
 
   /// Why a hello is rejected, in a sentence; empty if it is accepted.
-  std::string object(const connection& g, const hello_message& hello, std::size_t bytes) const {
+  std::string object(const connection& c, const hello_message& hello, std::size_t bytes) const {
     const hello_message mine = greet(options_, {});
     const std::string who = options_.is_growing ? "a newcomer" : "rank " + std::to_string(hello.rank);
     const auto they = [&](const std::string& a, const std::string& b) { return who + ' ' + a + ", rank 0 " + b; };
@@ -227,8 +227,8 @@ class rendezvous_server {
       return "a rank " + std::to_string(hello.rank) + " came, and there are only " + std::to_string(mine.size);
     if (const os::process_id& there = members_[std::size_t(hello.rank)]; there.pid != 0)
       return "rank " + std::to_string(hello.rank) + " came twice, as process " + std::to_string(there.pid) +
-             " and as process " + std::to_string(g.pid);
-    if (hello.pid != g.pid)
+             " and as process " + std::to_string(c.pid);
+    if (hello.pid != c.pid)
       return who + " lives in another pid namespace than rank 0, where its death could not be noticed";
     for (std::size_t t = 0; t < hello.terms.size(); ++t) {
       if (hello.terms[t] == mine.terms[t]) continue;
@@ -243,8 +243,8 @@ class rendezvous_server {
     if (fault_) return;
     fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
     deadline_ = std::min(deadline_, rendezvous_clock::now() + notify_time);
-    for (const connection& g : connections_) {
-      if (g.rank >= 0 && !(options_.is_growing && code == errc::timeout)) send_reply(g.socket.get(), *fault_);
+    for (const connection& c : connections_) {
+      if (c.rank >= 0 && !(options_.is_growing && code == errc::timeout)) send_reply(c.socket.get(), *fault_);
     }
   }
 
@@ -268,19 +268,19 @@ inline bool is_silent(const os::process_id& host) {
 }
 
 /// One attempt of another rank at one place: empty if rank 0 is not there, or closed without a reply.
-std::optional<admission> try_to_join(const rendezvous_options& i, const std::string& place,
+std::optional<admission> try_to_join(const rendezvous_options& options, const std::string& place,
                                      rendezvous_clock::time_point started, encounters& met, auto check) {
-  const auto deadline = started + i.timeout;
+  const auto deadline = started + options.timeout;
   os::descriptor socket = connect_to(place);
   if (!socket) return std::nullopt;
   const auto who = peer_of(socket.get());
   met.stranger = who.uid != ::geteuid();
   if (met.stranger) return std::nullopt;
   met.host = {who.pid, os::read_status(who.pid).start_time};
-  met.stranger = i.is_growing && is_silent(met.host);
+  met.stranger = options.is_growing && is_silent(met.host);
   if (met.stranger) return std::nullopt;
   const auto begin = rendezvous_clock::now();
-  const hello_message hello = greet(i, deadline - begin);
+  const hello_message hello = greet(options, deadline - begin);
   if (::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) return std::nullopt;
 
   // Rank 0 may report which rank did not come. Another group's rank 0 reports at once that it has the place.
@@ -291,22 +291,22 @@ std::optional<admission> try_to_join(const rendezvous_options& i, const std::str
                 milliseconds_until(std::min(
                     until, rendezvous_clock::now() + std::min<std::chrono::nanoseconds>(moment, check())))) <= 0) {
     const auto now = rendezvous_clock::now();
-    met.stranger = i.is_growing && (is_silent(met.host) || (i.rank == 0 && now > begin + moment));
+    met.stranger = options.is_growing && (is_silent(met.host) || (options.rank == 0 && now > begin + moment));
     if (met.stranger || now >= until) return std::nullopt;
   }
   os::descriptor file;
   const auto answer = receive_reply(socket.get(), file);
   if (!answer) return std::nullopt;
-  if (answer->code != errc{}) throw error{answer->as_failure(i.rank, rendezvous_clock::now() - started)};
+  if (answer->code != errc{}) throw error{answer->as_failure(options.rank, rendezvous_clock::now() - started)};
   return admission{std::move(file), answer->region, answer->peer, std::move(socket)};
 }
 
 /// The same at all places where rank 0 may be if it found its own taken.
-std::optional<admission> try_further_places(const rendezvous_options& i, rendezvous_clock::time_point started,
+std::optional<admission> try_further_places(const rendezvous_options& options, rendezvous_clock::time_point started,
                                             encounters& met, auto check) {
-  for (const auto& place : further_places(i.name, os::contents_of("/proc/self/net/unix"))) {
-    if (rendezvous_clock::now() >= started + i.timeout) break;
-    if (auto joined = try_to_join(i, place, started, met, check)) return joined;
+  for (const auto& place : further_places(options.name, os::contents_of("/proc/self/net/unix"))) {
+    if (rendezvous_clock::now() >= started + options.timeout) break;
+    if (auto joined = try_to_join(options, place, started, met, check)) return joined;
   }
   return std::nullopt;
 }
@@ -314,35 +314,35 @@ std::optional<admission> try_further_places(const rendezvous_options& i, rendezv
 /// This rank's part in the rendezvous of that name. Rank 0 takes the place and calls `host(listener)`; any other rank
 /// finds it, and calls `join(admission)`. `check` is called meanwhile: its exception ends the rendezvous.
 template <class Host, class Join, class Check = decltype(progress_only)>
-auto rendezvous_at(const rendezvous_options& i, rendezvous_clock::time_point started, Host host, Join join,
+auto rendezvous_at(const rendezvous_options& options, rendezvous_clock::time_point started, Host host, Join join,
                    Check check = progress_only) -> decltype(host(os::descriptor{})) {
   const auto give_up = [&](errc code, const std::string& text) {
-    return error{reply{.code = code, .peer = i.is_growing ? -1 : 0, .text = std::string_view{text}}.as_failure(
-        i.rank, rendezvous_clock::now() - started)};
+    return error{reply{.code = code, .peer = options.is_growing ? -1 : 0, .text = std::string_view{text}}.as_failure(
+        options.rank, rendezvous_clock::now() - started)};
   };
   encounters met;
   for (unsigned attempt = 1;; ++attempt) {
     check();
-    if (i.rank == 0) {
+    if (options.rank == 0) {
       const bool is_taken = met.stranger || attempt > 100;  // or by a process that does not identify itself
-      if (os::descriptor listener = listen_at(is_taken ? further_place(i.name) : i.name))
+      if (os::descriptor listener = listen_at(is_taken ? further_place(options.name) : options.name))
         return host(std::move(listener));
     }  // the name is taken: by another rank 0, which will reply so, or by a stranger
-    if (auto joined = try_to_join(i, i.name, started, met, check)) return join(*std::move(joined));
-    if (i.rank != 0 && attempt % 16 == 0) {
-      if (auto joined = try_further_places(i, started, met, check)) return join(*std::move(joined));
+    if (auto joined = try_to_join(options, options.name, started, met, check)) return join(*std::move(joined));
+    if (options.rank != 0 && attempt % 16 == 0) {
+      if (auto joined = try_further_places(options, started, met, check)) return join(*std::move(joined));
     }
-    if (!i.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
+    if (!options.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
       throw give_up(errc::peer_died, "rank 0 died before all had come");
-    if (rendezvous_clock::now() >= started + i.timeout) break;
-    ::poll(nullptr, 0, i.is_growing && attempt > 1000 ? 5 : 1);  // a newcomer may wait for hours
+    if (rendezvous_clock::now() >= started + options.timeout) break;
+    ::poll(nullptr, 0, options.is_growing && attempt > 1000 ? 5 : 1);  // a newcomer may wait for hours
   }
-  if (i.is_growing)
-    throw give_up(errc::timeout, i.rank == 0 ? "another group of ranks uses that name"
-                                             : "no group of ranks has grown under that name within " +
-                                                   transport::in_seconds(i.timeout));
+  if (options.is_growing)
+    throw give_up(errc::timeout, options.rank == 0 ? "another group of ranks uses that name"
+                                                   : "no group of ranks has grown under that name within " +
+                                                         transport::in_seconds(options.timeout));
   throw give_up(errc::timeout,
-                "rank 0 was not found within " + transport::in_seconds(i.timeout) +
+                "rank 0 was not found within " + transport::in_seconds(options.timeout) +
                     ": it was not started, or is on another host or in another container; where wrappers hide from "
                     "shm::world what started the ranks, give all of them the same KOLO_JOB");
 }
@@ -354,12 +354,12 @@ auto rendezvous_at(const rendezvous_options& i, rendezvous_clock::time_point sta
 /// beyond the timeout: they are rejected by their credentials, and nothing is read from them. `check` is called now and
 /// then: it throws when waiting is pointless, and returns how soon it must be called again.
 template <class Prepare, class Check = decltype(progress_only)>
-rendezvous_result rendezvous(const rendezvous_options& i, Prepare&& prepare, Check check = progress_only) {
+rendezvous_result rendezvous(const rendezvous_options& options, Prepare&& prepare, Check check = progress_only) {
   const auto started = rendezvous_clock::now();
   return rendezvous_at(
-      i, started,
+      options, started,
       [&](os::descriptor listener) {
-        return rendezvous_server{i, std::move(listener), started}.receive(prepare, check);
+        return rendezvous_server{options, std::move(listener), started}.receive(prepare, check);
       },
       [](admission a) {
         return rendezvous_result{shm::shared_mapping{std::move(a.file)}, a.region};

@@ -99,16 +99,17 @@ static_assert(std::has_unique_object_representations_v<hello_message> &&
               std::has_unique_object_representations_v<reply>);
 
 template <class Used = void>
-hello_message greet(const rendezvous_options& i, std::chrono::nanoseconds remaining) {
-  hello_message g;
-  if (i.terms.size() > g.terms.size())
+hello_message greet(const rendezvous_options& options, std::chrono::nanoseconds remaining) {
+  hello_message hello;
+  if (options.terms.size() > hello.terms.size())
     throw error{errc::invalid_argument, "too many terms for one message of the rendezvous"};
-  g.rank = i.rank;
-  g.size = i.size;
-  g.pid = ::getpid();
-  g.remaining_ns = remaining.count();
-  std::transform(i.terms.begin(), i.terms.end(), g.terms.begin(), [](const must_match& t) { return t.value; });
-  return g;
+  hello.rank = options.rank;
+  hello.size = options.size;
+  hello.pid = ::getpid();
+  hello.remaining_ns = remaining.count();
+  std::transform(options.terms.begin(), options.terms.end(), hello.terms.begin(),
+                 [](const must_match& t) { return t.value; });
+  return hello;
 }
 
 inline int milliseconds_until(
