@@ -30,6 +30,18 @@ struct owned_slice {
   bool is_local = false;               ///< other ranks have their own parameter of this index
 };
 
+/// Adds the elements of a parameter that lie in this rank's part of a bucket, if any do. `tensor`: where the parameter
+/// lies in the bucket; `own`: where this rank's part does.
+template <class T>
+void add_slice(std::vector<owned_slice>& all, std::size_t parameter, const extent& tensor, std::size_t bucket,
+               const extent& own, bool is_local = false) {
+  const std::size_t from = std::max(tensor.first, own.first),
+                    to = std::min(tensor.first + tensor.count, own.first + own.count);
+  if (from < to)
+    all.push_back({parameter, from - tensor.first, to - from, sizeof(T), std::numeric_limits<T>::digits, bucket,
+                   from - own.first, is_local});
+}
+
 /// Parameters that are updated together, as one vector, and this rank's part of it.
 template <class T>
 struct shard_of {
@@ -178,13 +190,9 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
   void add_slices(std::size_t in, const std::vector<std::size_t>& which, const extent& own, bool are_local) {
     std::size_t at = 0;
     for (const std::size_t i : which) {
-      const auto& t = this->local_.tensor(i);
-      const std::size_t end = at + t.elements, from = std::max(at, own.first),
-                        to = std::min(end, own.first + own.count);
-      if (from < to)
-        slices_.push_back(
-            {i, from - at, to - from, sizeof(T), std::numeric_limits<T>::digits, in, from - own.first, are_local});
-      at = end;
+      const std::size_t n = this->local_.tensor(i).elements;
+      detail::train::add_slice<T>(slices_, i, {at, n}, in, own, are_local);
+      at += n;
     }
   }
 

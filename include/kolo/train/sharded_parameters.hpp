@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -92,7 +91,8 @@ class sharded_parameters {
     for (const auto& tensors : groups) {
       const group& g = groups_.emplace_back(tensors, p, Rule::states);
       buffers_.make_room_for(g.part * p);
-      add_slices(groups_.size() - 1, std::min(r * g.part, g.elements), std::min((r + 1) * g.part, g.elements));
+      const std::size_t first = std::min(r * g.part, g.elements);
+      add_slices(groups_.size() - 1, {first, std::min(g.part, g.elements - first)});
     }
     compare();
   }
@@ -229,14 +229,11 @@ class sharded_parameters {
       if (g.users > 0) refuse(what + " comes after all uses have ended");
   }
 
-  /// Adds the slices of group `in` that this rank keeps: elements `from` ... `to` of all of its tensors side by side.
-  void add_slices(std::size_t in, std::size_t from, std::size_t to) {
+  /// Adds the slices of group `in` that this rank keeps: `own` of all of its tensors side by side.
+  void add_slices(std::size_t in, const extent& own) {
     std::size_t at = 0;
     for (const auto* t : groups_[in].tensors) {
-      const std::size_t first = std::max(at, from), end = std::min(at + t->size(), to);
-      if (first < end)
-        slices_.push_back({tensor_steps_.size(), first - at, end - first, sizeof(T), std::numeric_limits<T>::digits, in,
-                           first - from, false});
+      detail::train::add_slice<T>(slices_, tensor_steps_.size(), {at, t->size()}, in, own);
       at += t->size();
       tensor_steps_.push_back(0);
     }
