@@ -209,10 +209,7 @@ class routed {
     return false;
   }
   std::size_t piece_bytes() const { return far_.piece_bytes(); }
-  std::size_t pieces_at_once() const {
-    if constexpr (Pipelined<Far>) return far_.pieces_at_once();
-    else return 2;
-  }
+  std::size_t pieces_at_once() const { return detail::transport::pieces_at_once(far_); }
 
   // Slots, and the other members of a SharedMemoryTransport: in use when all ranks share the node.
 

@@ -80,11 +80,6 @@ class messaging_run final : public driver {
 
   T& transport() { return engine_.transport; }
 
-  static std::size_t pieces_at_once_of(const T& transport) {
-    if constexpr (Pipelined<T>) return transport.pieces_at_once();
-    else return most_in_flight;
-  }
-
   /// A point-to-point call is one message.
   std::size_t piece_bytes() { return operation_.is_point_to_point() ? std::size_t(-1) : transport().piece_bytes(); }
 
@@ -99,7 +94,7 @@ class messaging_run final : public driver {
     const auto executor = executor_of(transport());
     const auto state_bytes =
         need.state_memory + in_lines(2 * std::size_t(step::capacity) * std::size_t(size) * sizeof(message));
-    in_flight_count_ = std::min({most_in_flight, need.pieces, pieces_at_once_of(transport())});
+    in_flight_count_ = std::min({most_in_flight, need.pieces, transport::pieces_at_once(transport())});
     auto* const all_state = engine_.current_scratch->state.at_least(in_flight_count_ * state_bytes +
                                                                     (std::size_t(size) + 1) * sizeof(source));
     auto* const all_blocks =

@@ -124,5 +124,12 @@ std::size_t buffers_in_use(T& transport) {
   else return 0;
 }
 
+/// 2 for a transport that does not specify it.
+template <class T>
+std::size_t pieces_at_once(const T& transport) {
+  if constexpr (Pipelined<T>) return transport.pieces_at_once();
+  else return 2;
+}
+
 }  // namespace detail::transport
 }  // namespace kolo::inline KOLO_ABI
