@@ -7,9 +7,9 @@
 MODE is header_only or compiled. REGEX: headers that are skipped.
 
 A header that compiles by itself includes what it needs. This is also shown if everything that was parsed before it is what it includes
-anyway: after a, b is parsed as if alone when b includes a, directly or indirectly. So one file includes the headers of a chain a, b, c,
-each of which includes the previous one; and a header that many include is precompiled, for their chains.
-Headers that include each other in a cycle come first in a file each.
+anyway: after a, b is parsed as if alone when b includes a, directly or indirectly, before its code and before the code of headers with
+which it forms a cycle. So one file includes the headers of a chain a, b, c, each of which includes the previous one; and a header that
+many include is precompiled, for their chains.
 An #include under an #if counts as possibly absent.
 
 In compiled mode only headers are checked that differ from header-only mode: KOLO_COMPILED, or a macro that config.hpp makes of it, occurs in
@@ -51,19 +51,46 @@ class Headers:
         return self.reached(header, self.includes)
 
     @functools.lru_cache(None)
-    def in_a_circle(self, header):
-        return header in self.reached(header, self.may_include)
+    def all_that_may_be_in(self, header):
+        return self.reached(header, self.may_include)
+
+    @functools.lru_cache(None)
+    def before_code(self, header):
+        """The headers that have been parsed before its code, and before the code of headers that it forms a cycle with."""
+        cycle = {h for h in self.all_that_may_be_in(header) if header in self.all_that_may_be_in(h)} | {header}
+        entered, found = set(), set()
+
+        def only_includes(h):
+            entered.add(h)
+            depth = 0
+            for line in self.text[h].splitlines():
+                if word := re.match(r"\s*#\s*(if|endif)", line):
+                    depth += 1 if word[1] == "if" else -1
+                elif name := re.match(r"\s*#\s*include\s*<(.*?)>", line):
+                    if name[1] not in self.text or name[1] in entered:
+                        continue
+                    if name[1] in cycle:
+                        if depth > 0 or not only_includes(name[1]):
+                            return False
+                    elif depth == 0:
+                        found.update(self.all_in(name[1]), [name[1]])
+                elif not re.match(r"\s*(#|//|$)", line):
+                    return False
+            return True
+
+        only_includes(header)
+        return found
 
     @functools.lru_cache(None)
     def size(self, header):
         """The approximate size of all that is parsed for it: a standard header is as long as twenty of kolo's."""
-        parsed = self.reached(header, self.may_include) | {header}
+        parsed = self.all_that_may_be_in(header) | {header}
         standard = {name for h in parsed for name in re.findall(r"(?m)^#include <([a-z_/]*)(?:\.h)?>$", self.text[h])}
         return sum(len(self.text[h]) for h in parsed) + 40000 * len(standard)
 
     @functools.lru_cache(None)
     def is_same_in_both_modes(self, header):
-        parsed = self.reached(header, self.may_include) | {header}
+        parsed = self.all_that_may_be_in(header) | {header}
         return not any(re.search(r"KOLO_(COMPILED|DECLARES)\b", self.text[h]) for h in parsed - {"kolo/config.hpp"})
 
     @staticmethod
@@ -79,7 +106,7 @@ class Headers:
 
 def chains(headers, names):
     """Chains such that each name is in one, and their last headers, which determine the cost, are small: a matching of maximum weight."""
-    followers = {h: [g for g in names if h in headers.all_in(g) and not headers.in_a_circle(g)] for h in names}
+    followers = {h: [g for g in names if h in headers.before_code(g)] for h in names}
     before = {}
 
     def follow(header, seen):
@@ -108,7 +135,7 @@ def groups(headers, names):
     """Pairs of a header that is precompiled, or None, and the chains after it."""
     result, rest = [], list(names)
     while True:
-        over = {b: [h for h in rest if b in headers.all_in(h) and not headers.in_a_circle(h)] for b in rest}
+        over = {b: [h for h in rest if b in headers.before_code(h)] for b in rest}
         spared = {b: headers.size(b) * (len(chains(headers, over[b])) - 3) for b in rest if len(over[b]) > 3}
         base = max(spared, key=spared.get, default=None)
         if base is None or spared[base] <= 0:

@@ -65,7 +65,16 @@ expect fail "an include cycle with one good header" all_alone "$once
 inline std::size_t f() { return g(); }"
 grep -q 'above.hpp does not stand alone' "$tree/log" || { echo "the culprit is not named"; cat "$tree/log"; exit 1; }
 if grep -q 'over_1.hpp does not stand' "$tree/log"; then echo "a good header is named"; cat "$tree/log"; exit 1; fi
-rm "$tree"/above.hpp "$tree"/below.hpp "$tree"/over_*.hpp
+printf '#pragma once\n#include <h.hpp>\n#include <below.hpp>\ninline std::size_t g() { return below(); }\n' > "$tree/above.hpp"
+expect fail "a missing include that the other header of a cycle has" all_alone "$once
+#include <above.hpp>
+inline std::size_t f() { return 1; }"
+grep -q 'above.hpp does not stand alone' "$tree/log" || { echo "the culprit is not named"; cat "$tree/log"; exit 1; }
+rm "$tree/above.hpp"
+expect fail "an include after the code that needs it" all_alone "$once
+inline std::size_t f() { return 1; }
+#include <below.hpp>"
+rm "$tree"/below.hpp "$tree"/over_*.hpp
 
 expect pass "a good header twice" linked_twice "$once
 inline int f() { return 1; }"
