@@ -132,19 +132,20 @@ struct collective_fn {
   template <class C, class... Args>
   static auto run(C& comm, const typename C::options& options, call_site site, Args&... args) {
     using T = typename C::transport_type;
-    execute::begin_call(*comm.engine(), name(Collective::K));
+    const auto& on = comm.engine();
+    execute::begin_call(*on, name(Collective::K));
     using Call = std::remove_cvref_t<decltype(Collective::make(comm, args...))>;
     constexpr auto& types = execute::types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
     if constexpr (M == call_mode::blocking) {
       auto&& made = Collective::make(comm, args...);
       if constexpr (requires { made.in.copy_in(); }) made.in.copy_in();
-      execute::run_call(*comm.engine(), made.args, options, types_now(types, made), site);
+      execute::run_call(*on, made.args, options, types_now(types, made), site);
       if constexpr (requires { made.in.copy_out(); }) made.in.copy_out();
     } else {
       using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
       auto* const made = new owned_call<Call>{[&] { return Collective::make(comm, args...); }};
       std::unique_ptr<execute::any_call> owned{made};  // one type for all calls
-      return Handle{comm.engine(), std::move(owned), options, types_now(types, made->of), site};
+      return Handle{on, std::move(owned), options, types_now(types, made->of), site};
     }
   }
 

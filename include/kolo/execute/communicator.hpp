@@ -22,6 +22,9 @@ struct engine;     // execute/engine.hpp
 class call_cache;  // execute/call_cache.hpp
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args);  // impl/communicator.hpp
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_moved_from() {
+  throw error{errc::invalid_argument, "this communicator was moved from: use the one that it was moved to"};
+}
 
 /// `T::options`; specialised for a transport that is only declared.
 template <class T>
@@ -55,9 +58,9 @@ struct grow_options {
 /// exception is the failure of another communicator, they get that failure's text, and the rank of this communicator
 /// that caused it; peer is -1 if none of these ranks did. After a failure every call on it fails at once, on every
 /// rank, with the first cause; the buffers of calls that were started before belong to their requests until these are
-/// waited for or destroyed. A communicator that was moved from may be assigned to or destroyed; all else is undefined.
-/// A copy is the same communicator, which lives until the last of them is gone, also when an exception destroys another
-/// one: so pass references.
+/// waited for or destroyed. A communicator that was moved from may be assigned to or destroyed, and all else throws
+/// `invalid_argument`. A copy is the same communicator, which lives until the last of them is gone, also when an
+/// exception destroys another one: so pass references.
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED
@@ -138,7 +141,11 @@ class communicator {
   const failure* failed() const;
 
   T& transport() const;  ///< for what only that kind of transport can do; compiled mode: with impl/engine.hpp
-  const std::shared_ptr<detail::execute::engine<T>>& engine() const { return engine_; }  ///< for the collectives
+  const std::shared_ptr<detail::execute::engine<T>>& engine() const {  ///< for the collectives
+    if (!engine_) [[unlikely]]
+      detail::execute::refuse_moved_from();
+    return engine_;
+  }
 
  private:
   void hand_down(communicator& part) const;

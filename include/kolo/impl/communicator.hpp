@@ -19,23 +19,24 @@ namespace detail::execute {
 /// Made of a communicator, it shares that one's unreported failures, also in another thread of the rank.
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args) {
-  auto made = core::shared<engine<T>>(std::forward<Args>(args)...);
+  std::shared_ptr<transport::unreported_failure> shared{};
   [[maybe_unused]] const auto share_with = [&]([[maybe_unused]] const auto& host) {
-    if constexpr (requires { made->unreported = host.engine()->unreported; })
-      if (host.engine()) made->unreported = host.engine()->unreported;
+    if constexpr (requires { shared = host.engine()->unreported; }) shared = host.engine()->unreported;
   };
-  (share_with(args), ...);
+  (share_with(args), ...);  // before they are moved
+  auto made = core::shared<engine<T>>(std::forward<Args>(args)...);
+  if (shared) made->unreported = std::move(shared);
   return made;
 }
 }  // namespace detail::execute
 
 template <class T>
 T& communicator<T>::transport() const {
-  return engine_->transport;
+  return engine()->transport;
 }
 template <class T>
 const failure* communicator<T>::failed() const {
-  return engine_->transport.failed();
+  return engine()->transport.failed();
 }
 template <class T>
 int communicator<T>::rank() const {
@@ -64,7 +65,7 @@ int communicator<T>::node_count() const {
 
 template <class T>
 communicator<T> communicator<T>::split(int color, int key, const call_site& site) {
-  const auto here = engine_->begin_alone("split");
+  const auto here = engine()->begin_alone("split");
   if (engine_->is_checked) engine_->compare("split", detail::execute::call_signature{site}, transport().timeout());
   communicator part{transport().split(color, key)};
   hand_down(part);
@@ -73,7 +74,7 @@ communicator<T> communicator<T>::split(int color, int key, const call_site& site
 
 template <class T>
 communicator<T> communicator<T>::shrink(const options& o) {
-  const detail::execute::whole_call here{*engine_, "shrink"};
+  const detail::execute::whole_call here{*engine(), "shrink"};
   static_assert(Shrinkable<T>, "kolo: this transport cannot shrink: it has no member shrink(timeout)");
   if (o.timeout < o.timeout.zero()) throw error{errc::invalid_argument, detail::transport::negative_deadline};
   auto& recovered = engine_->unreported->recovered;
@@ -104,7 +105,7 @@ communicator<T> communicator<T>::grow(std::string_view meeting, const grow_optio
   const auto timeout = o.timeout == o.timeout.zero()
                            ? transport().timeout()
                            : detail::transport::bounded(o.timeout);  // all learn of a negative one
-  const auto here = engine_->begin_alone("grow");
+  const auto here = engine()->begin_alone("grow");
   if (engine_->is_checked) engine_->compare("grow", detail::execute::call_signature{site}, transport().timeout());
   communicator more{transport().grow(meeting, o.newcomers, timeout)};
   hand_down(more);
@@ -114,16 +115,16 @@ communicator<T> communicator<T>::grow(std::string_view meeting, const grow_optio
 
 template <class T>
 std::size_t communicator<T>::buffers_in_use() const {
-  return detail::transport::buffers_in_use(engine_->transport);
+  return detail::transport::buffers_in_use(engine()->transport);
 }
 
 template <class T>
 typename communicator<T>::choices communicator<T>::take_choices() {
-  return std::exchange(engine_->resolved, {});
+  return std::exchange(engine()->resolved, {});
 }
 template <class T>
 void communicator<T>::begin_with(choices&& known) {
-  engine_->resolved = std::move(known);
+  engine()->resolved = std::move(known);
   engine_->resolved.forget_recent();  // recent calls skip the check against this transport's piece lengths
   engine_->has_chosen = true;
 }

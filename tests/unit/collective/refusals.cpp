@@ -239,6 +239,26 @@ TEST_CASE("an algorithm whose blocks or rounds do not suit an allgather is refus
     });
 }
 
+TEST_CASE("a communicator that was moved from refuses every call, and may be assigned to") {
+  CHECK(on_threads(2, [&](auto& comm) {
+          const auto refuses = [](auto call) {
+            return words_of(call) == "kolo: this communicator was moved from: use the one that it was moved to";
+          };
+          auto x = vector_of(1);
+          auto first = comm.split(0, comm.rank()), second = std::move(first);
+          const bool all = refuses([&] { kolo::allreduce(first, x, kolo::sum); }) &&  // NOLINT
+                           refuses([&] { (void)kolo::start_barrier(first); }) &&      //
+                           refuses([&] { (void)kolo::plan_barrier(first); }) &&       //
+                           refuses([&] { (void)first.rank(); }) && refuses([&] { (void)first.size(); }) &&
+                           refuses([&] { (void)first.split(0, 0); }) && refuses([&] { (void)first.shrink(); }) &&
+                           refuses([&] { (void)first.failed(); }) && refuses([&] { (void)first.take_choices(); }) &&
+                           refuses([&] { (void)first.buffers_in_use(); });
+          first = std::move(second);
+          kolo::barrier(first);
+          return std::string{all ? "refused" : "not refused"};
+        }) == std::vector<std::string>(2, "refused"));
+}
+
 TEST_CASE("a call of one rank does not use its algorithm") {
   CHECK(sentence([](auto& comm) {
           std::vector<float> x{5};
