@@ -2,6 +2,8 @@
 // The common base of all collectives: the object that owns the parts of a call, and its checks.
 #pragma once
 
+#include <kolo/core/text.hpp>
+#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/executor_type.hpp>
@@ -15,6 +17,7 @@
 #include <concepts>
 #include <cstddef>
 #include <new>
+#include <string_view>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -88,6 +91,18 @@ void require(auto& comm, const char* operation, bool condition, const char* firs
 void require_equal(auto& comm, const char* operation, const char* first, std::size_t n, const char* second,
                    std::size_t m) {
   require(comm, operation, n == m, first, n, second, m);
+}
+
+template <class C>
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_algorithm(C& comm, const char* operation, std::string_view its) {
+  const auto why = core::text_of(
+      {execute::short_name(its), ", with its parameters, does not support ", core::ranks_text(comm.size())});
+  execute::refuse(*comm.engine(), operation, why.c_str());
+}
+template <class S>
+void require_support(auto& comm, const char* operation, const S& algorithm, int size) {
+  if (!supports(algorithm, size)) [[unlikely]]
+    refuse_algorithm(comm, operation, execute::type_name<S>());
 }
 
 using view::are_disjoint;
@@ -302,8 +317,7 @@ void complete(C& comm, Call& c, std::size_t count, std::size_t agreed, int root 
       if constexpr (core::has_root(K) && requires { c.schedule.only_root(); })
         require(comm, name(K), root == c.schedule.only_root(), "the schedule is made for root ", c.schedule.only_root(),
                 ", and the call names ", root);
-      require(comm, K, supports(c.schedule, size),
-              "the algorithm, with its parameters, does not support this number of ranks");
+      require_support(comm, name(K), c.schedule, size);
       ::new (&args.schedule) execute::schedule_ref(execute::erase_schedule(c.schedule, size));
     }
   }

@@ -55,7 +55,7 @@ struct permute {
     requires ScheduleFor<std::remove_cv_t<A>, K>
   static auto make(C& comm, In& in, Out& out, A& algorithm) {
     const int p = comm.size();
-    require(comm, "permute", p == 1 || supports(algorithm, p), "the schedule does not support this number of ranks");
+    if (p > 1) require_support(comm, "permute", algorithm, p);
     return make_permutation(comm, "permute", in, out, algorithm, hash(p, [&](int r) {
                               if (p == 1) return 0;
                               const step s = algorithm.at(r, p, 0);

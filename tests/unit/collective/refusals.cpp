@@ -231,6 +231,18 @@ TEST_CASE("an algorithm that does not support this number of ranks is refused") 
   });
 }
 
+TEST_CASE("a refused algorithm is named, with the number of ranks") {
+  const auto words = on_threads(3, [](auto& comm) {
+    return words_of([&] {
+      auto in = vector_of(1), out = vector_of(3);
+      kolo::allgather(comm, in, out, kolo::recursive_doubling{});
+    });
+  });
+  for (const auto& each : words)
+    CHECK(each.find(" recursive_doubling::allgather, with its parameters, does not support 3 ranks") !=
+          std::string::npos);
+}
+
 TEST_CASE("an algorithm whose blocks or rounds do not suit an allgather is refused") {
   for (const shaped& wrong : {shaped{0, 1}, shaped{5, 1}, shaped{6, -1}})
     expect_refused([wrong](auto& comm) {
