@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 
@@ -142,6 +144,33 @@ TEST_CASE("broadcast_object copies the root's members that `serialise` names") {
     const auto rest =
         said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, number); });
     t.expect(comm.rank() == 0 ? rest.empty() : contains(rest, "more bytes than it was read from"));
+  });
+  CHECK(t.wrong == 0);
+}
+
+namespace {
+struct unsendable {
+  template <class A>
+  void serialise(A&) {
+    throw std::runtime_error{"no such layer"};
+  }
+};
+}  // namespace
+
+TEST_CASE("broadcast_object: if the root's `serialise` throws, the others learn of it at once") {
+  tally t;
+  std::barrier all{3};
+  kolo::threads::run(3, [&](auto& comm) {
+    unsendable x;
+    std::string why;
+    try {
+      kolo::broadcast_object(comm, x, 1);
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
+    t.expect(comm.rank() == 1 ? why == "no such layer"
+                              : contains(why, "rank 1: an exception ended broadcast_object: no such layer"));
+    all.arrive_and_wait();  // before that rank's next call, or its end
   });
   CHECK(t.wrong == 0);
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <kolo/collective/broadcast.hpp>
+#include <kolo/core/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -109,6 +111,12 @@ void visit(Archive& archive, X& x) {
   }
 }
 
+/// Ends the calls of the other ranks: this one does not come.
+void pass_on(auto& comm, std::string_view text) {
+  if constexpr (requires { comm.second(); }) train::pass_on(comm.second(), text);  // a composite: it fails both
+  else execute::pass_on(*comm.engine(), text);
+}
+
 }  // namespace detail::train
 
 /// Copies the root's object to every rank: numbers and plain structs, strings, vectors and maps of these, and types
@@ -116,13 +124,19 @@ void visit(Archive& archive, X& x) {
 /// nothing but the object is written.
 ///
 /// Cost: a broadcast of 8 bytes and one of the object's bytes. Errors: those of `kolo::broadcast`; `mismatch` if ranks
-/// serialise different things.
+/// serialise different things. If the root's `serialise` throws, the others get `peer_failed` with its words.
 void broadcast_object(auto& comm, auto& object, int root = 0, call_site site = call_site::here()) {
+  const auto or_pass_on = [&](auto work) {
+    detail::core::with_rollback(
+        work, [&] { detail::train::pass_on(comm, detail::core::ended_by_exception("broadcast_object")); });
+  };
   detail::train::byte_writer written;
-  if (comm.rank() == root) written(object);
+  or_pass_on([&] {
+    if (comm.rank() == root) written(object);
+  });
   std::uint64_t bytes = written.bytes.size();
   kolo::broadcast(comm, std::span{&bytes, 1}, root, {}, site);
-  written.bytes.resize(bytes);
+  or_pass_on([&] { written.bytes.resize(bytes); });
   kolo::broadcast(comm, written.bytes, root, {}, site);
   if (comm.rank() == root) return;
   detail::train::byte_reader reader{written.bytes};
