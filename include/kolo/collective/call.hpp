@@ -2,8 +2,6 @@
 // The common base of all collectives: the object that owns the parts of a call, and its checks.
 #pragma once
 
-#include <kolo/core/text.hpp>
-#include <kolo/execute/call_signature.hpp>
 #include <kolo/execute/call_types.hpp>
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/executor_type.hpp>
@@ -17,7 +15,6 @@
 #include <concepts>
 #include <cstddef>
 #include <new>
-#include <string_view>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI {
@@ -93,16 +90,10 @@ void require_equal(auto& comm, const char* operation, const char* first, std::si
   require(comm, operation, n == m, first, n, second, m);
 }
 
-template <class C>
-[[noreturn, gnu::cold, gnu::noinline]] void refuse_algorithm(C& comm, const char* operation, std::string_view its) {
-  const auto why = core::text_of(
-      {execute::short_name(its), ", with its parameters, does not support ", core::ranks_text(comm.size())});
-  execute::refuse(*comm.engine(), operation, why.c_str());
-}
 template <class S>
 void require_support(auto& comm, const char* operation, const S& algorithm, int size) {
   if (!supports(algorithm, size)) [[unlikely]]
-    refuse_algorithm(comm, operation, execute::type_name<S>());
+    execute::refuse_algorithm(*comm.engine(), operation, execute::type_name<S>());
 }
 
 using view::are_disjoint;

@@ -79,6 +79,9 @@ template <class T>
 template <class T>
 [[noreturn]] void refuse(engine<T>& e, const char* operation, const char* first, long long n, const char* second,
                          long long m);
+/// The same of an algorithm that does not support the number of ranks; `its`: the name of its type.
+template <class T>
+[[noreturn]] void refuse_algorithm(engine<T>& e, const char* operation, std::string_view its);
 
 /// `args` has its views, kernel, counts and root; and its schedule, unless the call names none. Selects the algorithm,
 /// and makes the checks common to all collectives. `agreed`: the number of elements that all ranks must agree on.

@@ -22,9 +22,6 @@ struct engine;     // execute/engine.hpp
 class call_cache;  // execute/call_cache.hpp
 template <class T, class... Args>
 std::shared_ptr<engine<T>> make_engine(Args&&... args);  // impl/communicator.hpp
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_moved_from() {
-  throw error{errc::invalid_argument, "this communicator was moved from: use the one that it was moved to"};
-}
 
 /// `T::options`; specialised for a transport that is only declared.
 template <class T>
@@ -143,12 +140,13 @@ class communicator {
   T& transport() const;  ///< for what only that kind of transport can do; compiled mode: with impl/engine.hpp
   const std::shared_ptr<detail::execute::engine<T>>& engine() const {  ///< for the collectives
     if (!engine_) [[unlikely]]
-      detail::execute::refuse_moved_from();
+      refuse_moved_from();
     return engine_;
   }
 
  private:
   void hand_down(communicator& part) const;
+  [[noreturn]] static void refuse_moved_from();
 
   std::shared_ptr<detail::execute::engine<T>> engine_;
 };

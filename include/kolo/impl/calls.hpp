@@ -38,6 +38,11 @@ template <class T>
 void refuse(engine<T>& e, const char* operation, const char* first, long long n, const char* second, long long m) {
   e.refuse(operation, core::text_of({first, n, second, m}));
 }
+template <class T>
+void refuse_algorithm(engine<T>& e, const char* operation, std::string_view its) {
+  e.refuse(operation, core::text_of({short_name(its), ", with its parameters, does not support ",
+                                     core::ranks_text(e.transport.size())}));
+}
 
 template <class T>
 std::chrono::nanoseconds time_limit(const engine<T>& e) {

@@ -31,6 +31,11 @@ std::shared_ptr<engine<T>> make_engine(Args&&... args) {
 }  // namespace detail::execute
 
 template <class T>
+[[gnu::cold, gnu::noinline]] void communicator<T>::refuse_moved_from() {
+  detail::core::throw_error(errc::invalid_argument,
+                            {"this communicator was moved from: use the one that it was moved to"});
+}
+template <class T>
 T& communicator<T>::transport() const {
   return engine()->transport;
 }

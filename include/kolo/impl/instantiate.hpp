@@ -33,6 +33,8 @@
   TEMPLATE void kolo::detail::execute::refuse<T>(kolo::detail::execute::engine<T>&, const char*, const char*);         \
   TEMPLATE void kolo::detail::execute::refuse<T>(kolo::detail::execute::engine<T>&, const char*, const char*,          \
                                                  long long, const char*, long long);                                   \
+  TEMPLATE void kolo::detail::execute::refuse_algorithm<T>(kolo::detail::execute::engine<T>&, const char*,             \
+                                                           std::string_view);                                          \
   TEMPLATE void kolo::detail::execute::prepare_call<T>(kolo::detail::execute::engine<T>&, kolo::collective_args&,      \
                                                        const kolo::detail::execute::call_traits&, std::size_t, int);   \
   TEMPLATE void kolo::detail::execute::prepare_pair_call<T>(kolo::detail::execute::engine<T>&, kolo::collective_args&, \
