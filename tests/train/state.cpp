@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // State that is broadcast, saved and loaded, also on another number of ranks; and the small helper functions of a training loop.
+#include <kolo/compose/composite.hpp>
 #include <kolo/launch/threads.hpp>
 #include <kolo/train/data.hpp>
 #include <kolo/train/learning_rate.hpp>
@@ -171,6 +172,41 @@ TEST_CASE("broadcast_object: if the root's `serialise` throws, the others learn 
     t.expect(comm.rank() == 1 ? why == "no such layer"
                               : contains(why, "rank 1: an exception ended broadcast_object: no such layer"));
     all.arrive_and_wait();  // before that rank's next call, or its end
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("broadcast_object within another call is refused before it serialises anything, and that call succeeds") {
+  tally t;
+  kolo::threads::run(2, [&](auto& comm) {
+    unsendable x;
+    std::vector<int> v{comm.rank() + 1};
+    const auto within = [&](int a, int b) {
+      t.expect(contains(words_of([&] { kolo::broadcast_object(comm, x, comm.rank()); }), "broadcast_object, rank"));
+      return a + b;
+    };
+    kolo::allreduce(comm, v, within);
+    t.expect(v[0] == 3);
+  });
+  CHECK(t.wrong == 0);
+}
+
+TEST_CASE("broadcast_object on a composite: if the root's `serialise` throws, both of its communicators have failed") {
+  tally t;
+  std::barrier all{2};
+  kolo::threads::run(2, [&](auto& comm) {
+    using transport = typename std::remove_cvref_t<decltype(comm)>::transport_type;
+    kolo::composite<transport, transport> both{std::move(comm.split(0, 0).transport()),
+                                               std::move(comm.split(0, 0).transport())};
+    unsendable x;
+    std::string why;
+    try {
+      kolo::broadcast_object(both, x, 1);
+    } catch (const std::exception& e) {
+      why = e.what();
+    }
+    t.expect(contains(why, "no such layer") && both.first().failed() && both.second().failed());
+    all.arrive_and_wait();
   });
   CHECK(t.wrong == 0);
 }

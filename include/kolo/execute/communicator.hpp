@@ -55,9 +55,9 @@ struct grow_options {
 /// exception is the failure of another communicator, they get that failure's text, and the rank of this communicator
 /// that caused it; peer is -1 if none of these ranks did. After a failure every call on it fails at once, on every
 /// rank, with the first cause; the buffers of calls that were started before belong to their requests until these are
-/// waited for or destroyed. A communicator that was moved from may be assigned to or destroyed, and all else throws
-/// `invalid_argument`. A copy is the same communicator, which lives until the last of them is gone, also when an
-/// exception destroys another one: so pass references.
+/// waited for or destroyed. Every call on a communicator that was moved from throws `invalid_argument`. A copy is the
+/// same communicator, which lives until the last of them is gone, also when an exception destroys another one: so pass
+/// references.
 template <class T>
 class communicator {
 #ifdef KOLO_COMPILED

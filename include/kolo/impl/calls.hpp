@@ -40,8 +40,8 @@ void refuse(engine<T>& e, const char* operation, const char* first, long long n,
 }
 template <class T>
 void refuse_algorithm(engine<T>& e, const char* operation, std::string_view its) {
-  e.refuse(operation, core::text_of({short_name(its), ", with its parameters, does not support ",
-                                     core::ranks_text(e.transport.size())}));
+  e.refuse(operation, core::text_of({"the algorithm, with its parameters, does not support ",
+                                     core::ranks_text(e.transport.size()), ": ", short_name(its)}));
 }
 
 template <class T>

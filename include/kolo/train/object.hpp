@@ -111,6 +111,11 @@ void visit(Archive& archive, X& x) {
   }
 }
 
+/// As every call, throws within another one and after a failure, before this rank does anything else.
+void begin(auto& comm, const char* call) {
+  if constexpr (requires { comm.second(); }) train::begin(comm.first(), call), train::begin(comm.second(), call);
+  else execute::begin_call(*comm.engine(), call);
+}
 /// Ends the calls of the other ranks: this one does not come.
 void pass_on(auto& comm, std::string_view text) {
   if constexpr (requires { comm.second(); }) train::pass_on(comm.second(), text);  // a composite: it fails both
@@ -124,8 +129,10 @@ void pass_on(auto& comm, std::string_view text) {
 /// nothing but the object is written.
 ///
 /// Cost: a broadcast of 8 bytes and one of the object's bytes. Errors: those of `kolo::broadcast`; `mismatch` if ranks
-/// serialise different things. If the root's `serialise` throws, the others get `peer_failed` with its words.
+/// serialise different things. If the root's `serialise` throws, the others get `peer_failed` with its words, and the
+/// communicator has failed.
 void broadcast_object(auto& comm, auto& object, int root = 0, call_site site = call_site::here()) {
+  detail::train::begin(comm, "broadcast_object");
   const auto or_pass_on = [&](auto work) {
     detail::core::with_rollback(
         work, [&] { detail::train::pass_on(comm, detail::core::ended_by_exception("broadcast_object")); });

@@ -238,6 +238,7 @@ class outer_optimizer {
     const auto is_in_flight = [](const round& r) { return r.is_in_flight != 0; };
     if (!options_.helper || std::none_of(rounds_.begin(), rounds_.end(), is_in_flight)) return;
     is_called_off_ = false;
+    limit_ = detail::execute::time_limit(*comm_.engine());
     is_lent_ = options_.helper->try_lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
   }
   /// Runs on the helper until all exchanges have ended or the next call takes them back.
@@ -251,7 +252,7 @@ class outer_optimizer {
   void take_back() {
     if (!std::exchange(is_lent_, false)) return;
     options_.helper->change([&] { is_called_off_ = true; });
-    options_.helper->take_back(detail::execute::time_limit(*comm_.engine()));
+    options_.helper->take_back(limit_);
   }
 
   Comm& comm_;
@@ -265,6 +266,7 @@ class outer_optimizer {
   std::uint32_t number_ = 0;     ///< of this optimizer on its communicator
   long steps_ = 0, throws_ = 0;  ///< throws_: of the rule
   bool is_lent_ = false, is_called_off_ = false;
+  std::chrono::nanoseconds limit_{};  ///< for taking the exchanges back, also if the communicator was moved away
 };
 
 template <class Comm, class Rule, class Range>
