@@ -64,15 +64,18 @@ struct failing {
     if (const auto n = transport::buffers_in_use(self().transport); n > 0) throw error{e.cause(), n};
     throw;
   }
-  /// If it throws, the views of `o` are the caller's again; or the error reports that they are not.
+  /// If it throws, the views of `o` are the caller's again, or the error reports that they are not; and the other ranks
+  /// are notified, since `o` does not continue, wherever the exception came from.
   auto taking_back(operation& o, auto&& work) {
     try {
       return work();
     } catch (const error& e) {
       take_back(o);
+      if (!self().transport.failed()) break_off(o, e.cause().text);
       throw_with_buffers_in_use(e);
     } catch (...) {
       take_back(o);
+      break_by_exception(o);
       throw;
     }
   }

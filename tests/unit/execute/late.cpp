@@ -341,6 +341,47 @@ TEST_CASE("an operator that throws fails the communicator, on all ranks") {
 
 namespace {
 
+/// A wait for which memory is short.
+struct wait_that_throws : message_transport {
+  using message_transport::message_transport;
+  inline static thread_local bool is_short = false;
+  void relax(kolo::backoff& p, const kolo::wait_context& s) {
+    if (std::exchange(is_short, false)) throw std::bad_alloc{};
+    message_transport::relax(p, s);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an exception while a call waits fails the communicator, on all ranks") {
+  for (const std::string how : {"blocking", "plan", "request"}) {
+    std::string said[2];
+    std::latch thrown{1}, noticed{1};
+    run_threads_over<wait_that_throws>(
+        2,
+        [&](auto& comm) {
+          std::vector<int> x(1000);
+          const bool is_culprit = comm.rank() == 1;
+          auto plan = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+          is_culprit ? void(wait_that_throws::is_short = true) : thrown.wait();
+          const auto call = [&] {
+            if (how == "blocking") kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
+            else if (how == "plan") plan.run();
+            else kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}).wait();
+          };
+          if (is_culprit) CHECK_THROWS_AS(call(), std::bad_alloc);
+          thrown.count_down(is_culprit);
+          said[comm.rank()] = words_of([&] { is_culprit ? kolo::barrier(comm) : call(); });
+          is_culprit ? noticed.wait() : noticed.count_down();
+        },
+        kolo::threads::options{.timeout = 5s});
+    for (const auto& words : said)
+      CHECK(words.ends_with(std::string{"rank 1: an exception ended its operation: "} + std::bad_alloc{}.what()));
+  }
+}
+
+namespace {
+
 /// Throws when `left` reaches 0.
 struct throws_once {
   void count() const {
