@@ -158,8 +158,8 @@ std::size_t of_all_ranks(auto& comm, kind k, std::size_t n) {
 }
 /// The sum of one number per rank.
 std::size_t check_counts(auto& comm, kind k, const std::vector<std::size_t>& counts) {
-  require_equal(comm, name(k), "there must be a count for each of the ", std::size_t(comm.size()), " ranks; there are ",
-                counts.size());
+  require_equal(comm, name(k), "there must be one count per rank, in all ", std::size_t(comm.size()),
+                "; given: ", counts.size());
   std::size_t total = 0;
   for (const auto n : counts) require(comm, k, !__builtin_add_overflow(total, n, &total), uncountable);
   return total;

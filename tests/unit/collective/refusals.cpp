@@ -317,7 +317,7 @@ TEST_CASE("the message says what is wrong, and a single rank goes on") {
   CHECK(sentence([](auto& comm) {
           auto in = vector_of(3), out = vector_of(3);
           kolo::allgather(comm, in, out, std::vector<int>{3, 0});
-        }).ends_with("there must be a count for each of the 1 ranks; there are 2"));
+        }).ends_with("there must be one count per rank, in all 1; given: 2"));
 }
 
 TEST_CASE("a started call is refused at once, and fails on the others") {
