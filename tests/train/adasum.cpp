@@ -161,3 +161,24 @@ TEST_CASE("adasum: an argument error or an exception of one rank fails all ranks
     CHECK(t.wrong == 0);
   }
 }
+
+TEST_CASE("adasum: another number or other sizes of parameters on one rank is a mismatch on all, with the numbers") {
+  for (const std::vector<std::size_t>& odd : {std::vector<std::size_t>{4, 3}, {3, 4, 5}, {3}}) {
+    tally t;
+    std::barrier all{5};
+    kolo::threads::run(5,
+                       [&](auto& comm) {
+                         model mine{comm.rank() == 2 ? odd : std::vector<std::size_t>{3, 4}};
+                         auto parameters = mine.parameters();
+                         kolo::adasum combine{comm};
+                         const auto words = said([&] { combine(parameters); });
+                         const auto its = odd.size() == 2   ? "rank 2 has 2 with 7 elements"
+                                          : odd.size() == 3 ? "rank 2 has 3 with 12 elements"
+                                                            : "rank 2 has 1 with 3 elements";
+                         t.expect(contains(words, "rank 0 has 2 with 7 elements in all, and ") && contains(words, its));
+                         all.arrive_and_wait();  // no rank learns it from the destruction of another's communicator
+                       },
+                       {.timeout = std::chrono::seconds{3}});
+    CHECK(t.wrong == 0);
+  }
+}

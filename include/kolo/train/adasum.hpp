@@ -6,11 +6,15 @@
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/core/error.hpp>
 #include <kolo/reduce/arithmetic.hpp>
+#include <kolo/train/buckets.hpp>
 #include <kolo/train/parameter.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -29,7 +33,8 @@ namespace kolo::inline KOLO_ABI {
 /// Order   rank r first combines with rank r + m, where m is the largest power of two up to p; then pairs of ranks,
 ///         then pairs of pairs. Products are summed in double, where doubles above 1e154
 ///         overflow to NaN and vectors below 1e-154 lose digits: scale such gradients first.
-/// Errors  invalid_argument: a gradient with `.rows`. Those of the collectives.
+/// Errors  invalid_argument: a gradient with `.rows`. mismatch, in the first call: number, order or sizes of the
+///         parameters differ. Those of the collectives.
 /// Source  Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021, arXiv 2006.02924.
 template <class C>
 class adasum {
@@ -50,6 +55,7 @@ class adasum {
         detail::execute::refuse(*comm_.engine(), "adasum",
                                 (detail::train::name_of(p, i) + " has .rows: whole gradients only").c_str());
     });
+    if (!is_compared_) compare(parameters);
     detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (!detail::train::is_local(p)) combine(kolo::as_view(p.gradient));
     });
@@ -68,6 +74,33 @@ class adasum {
   void pass_on(std::string_view text) {
     detail::execute::pass_on(*folded_.engine(), text);
     for (part& pair : pairs_) detail::execute::pass_on(*pair.engine(), text);
+    if (!is_compared_) detail::execute::pass_on(*comm_.engine(), text);
+  }
+
+  /// Collective. Ranks with other numbers of parameters would wait for calls that do not come.
+  void compare(auto& parameters) {
+    constexpr std::size_t numbers = 3;
+    std::uint64_t count = 0, elements = 0;
+    detail::train::digest sizes{0};
+    detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
+      if (detail::train::is_local(p)) return;
+      const std::size_t n = kolo::as_view(p.gradient).size();
+      ++count, elements += n, sizes.add(n);
+    });
+    const std::uint64_t mine[numbers] = {count, elements, sizes.value};
+    std::vector<std::uint64_t> all(numbers * std::size_t(comm_.size()));
+    kolo::allgather(comm_, std::span{mine}, std::span{all});
+    is_compared_ = true;
+    for (std::size_t r = 1; r < all.size() / numbers; ++r) {
+      const auto* const its = &all[numbers * r];
+      if (std::equal(its, its + numbers, all.data())) continue;
+      throw error{errc::mismatch, "adasum: number, order or sizes of the parameters differ: rank 0 has " +
+                                      in_words(all.data()) + ", and rank " + std::to_string(r) + " has " +
+                                      in_words(its)};
+    }
+  }
+  static std::string in_words(const std::uint64_t* numbers) {
+    return std::to_string(numbers[0]) + " with " + std::to_string(numbers[1]) + " elements in all";
   }
 
   template <View V>
@@ -114,9 +147,10 @@ class adasum {
   static double weight(double ab, double square) { return square == 0 ? 1 : 1 - ab / (2 * square); }
 
   C& comm_;
-  int doubling_;             ///< ranks of recursive doubling; every other rank is first folded onto one of them
-  part folded_;              ///< this rank with its partner in the fold, or alone
-  std::vector<part> pairs_;  ///< at distance 1, 2, 4, ...
+  bool is_compared_ = false;  ///< the ranks' parameters, in the first call
+  int doubling_;              ///< ranks of recursive doubling; every other rank is first folded onto one of them
+  part folded_;               ///< this rank with its partner in the fold, or alone
+  std::vector<part> pairs_;   ///< at distance 1, 2, 4, ...
   std::vector<std::byte>
       scratch_{};  ///< two vectors; kept, because new memory costs a page fault per page in each step
 };
