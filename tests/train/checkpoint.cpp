@@ -144,6 +144,22 @@ TEST_CASE("a save replaces a checkpoint, and keeps its permissions and symbolic 
   CHECK(loaded.w == second.w);
 }
 
+TEST_CASE("a save to a link whose target does not exist makes the target") {
+  folder here;
+  model m{10, 1}, loaded{10, 0};
+  fs::create_directory(here.path + "/run");
+  fs::create_symlink("run/best", here.path + "/link");
+  fs::create_symlink(here.file(), here.path + "/run/best");
+  for (int save = 0; save < 2; ++save) kolo::save_checkpoint(here.path + "/link", m.parameters());
+  CHECK((fs::is_symlink(here.path + "/link") && fs::is_symlink(here.path + "/run/best")));
+  CHECK(here.entries() == 3);
+  kolo::load_checkpoint(here.file(), loaded.parameters());
+  CHECK(loaded.w == m.w);
+  fs::create_symlink("circle", here.path + "/circle");
+  kolo::save_checkpoint(here.path + "/circle", m.parameters());
+  CHECK(!fs::is_symlink(here.path + "/circle"));
+}
+
 TEST_CASE("a new checkpoint has the permissions that the umask leaves") {
   for (const ::mode_t mask : {0077u, 0022u, 0u}) {
     folder here;

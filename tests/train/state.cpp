@@ -283,7 +283,7 @@ TEST_CASE("a sharded checkpoint resumes with the same bits on any number of rank
     }
 }
 
-TEST_CASE("a link to a sharded checkpoint is loaded, and a save to the link replaces that checkpoint") {
+TEST_CASE("a link to a sharded checkpoint is loaded, and a save to the link replaces that checkpoint, or makes it") {
   const folder here;
   const std::string link = here.path + "/latest";
   fs::create_directory(here.path + "/run");
@@ -295,6 +295,9 @@ TEST_CASE("a link to a sharded checkpoint is loaded, and a save to the link repl
   CHECK(train(2, 3, 6, link) == wanted);
   CHECK(train(2, 3, 6, file) == wanted);
   CHECK((fs::is_symlink(link) && here.entries() == 2));
+  fs::create_symlink("run/new", here.path + "/next");
+  train(2, 0, 3, "", here.path + "/next");
+  CHECK(train(2, 3, 6, here.path + "/run/new") == wanted);
 }
 
 TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of different saves are refused") {

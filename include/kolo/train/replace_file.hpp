@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -145,10 +146,15 @@ class temporary_file {
   os::descriptor file_{};
 };
 
-/// Returns `path`, or the target of its link.
+/// Returns `path`, or the target of its link, which may not exist.
 inline std::string without_links(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real{::realpath(path.c_str(), nullptr), &std::free};
-  return real ? real.get() : path;
+  if (real) return real.get();
+  std::array<char, PATH_MAX> to{};
+  const ::ssize_t n = errno == ENOENT ? ::readlink(path.c_str(), to.data(), to.size()) : -1;
+  if (n <= 0) return path;
+  const std::string target(to.data(), std::size_t(n));
+  return without_links(target[0] == '/' ? target : folder_of(path) + target);
 }
 
 /// The file that a write to `path` makes or replaces: `path`, or the target of its link.
@@ -201,10 +207,10 @@ inline void remove_leftovers(const std::string& target) {
 
 /// Replaces the file `path` by the chunks. Needs disk space for the old and the new content together.
 ///
-/// Before: the directory exists; `path` is a file, a link to one, or does not exist. After: `path` is the new file, on
-/// the disk, with the permissions of the old one, or those that the umask leaves. Errors: `out_of_resources` with the
-/// bytes needed and free, or `system` with the reason; `path` is then unchanged, and no other file is left. Only a
-/// process that is killed leaves its unfinished `path.partial-...`, which the next call for `path` removes.
+/// Before: the directory exists; `path` is a file, or does not exist, or is a link to either. After: `path` is the new
+/// file, on the disk, with the permissions of the old one, or those that the umask leaves. Errors: `out_of_resources`
+/// with the bytes needed and free, or `system` with the reason; `path` is then unchanged, and no other file is left.
+/// Only a process that is killed leaves its unfinished `path.partial-...`, which the next call for `path` removes.
 inline void replace_file(const std::string& path, std::span<const std::span<const std::byte>> chunks) {
   remove_leftovers(write_in_place_of(path, chunks));
 }
