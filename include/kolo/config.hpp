@@ -53,7 +53,11 @@
 #if defined(__CUDACC__)
 #define KOLO_IVDEP
 #elif defined(__clang__)
+#if __has_feature(undefined_behavior_sanitizer) || (defined(__x86_64__) && !defined(__SSE2__))
+#define KOLO_IVDEP  // clang cannot vectorise these loops then, and warns if it is told to
+#else
 #define KOLO_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#endif
 #elif defined(__GNUC__)
 #define KOLO_IVDEP _Pragma("GCC ivdep") _Pragma("GCC unroll 4")
 #else
