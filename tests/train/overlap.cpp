@@ -74,8 +74,10 @@ TEST_CASE("plan_buckets goes from the last parameter to the first, and closes a 
   CHECK(plan.buckets[2].elements == 50);
   CHECK(plan.message() ==
         "4 buckets of at most 200 bytes\n  0: 40 bytes, 2 tensors: parameter 5 ... parameter 4\n"
-        "  1: 4000 bytes, 1 tensors: parameter 3\n  2: 200 bytes, 2 tensors: parameter 2 ... parameter 1\n"
-        "  3: 40 bytes, 1 tensors: parameter 0\n");
+        "  1: 4000 bytes, 1 tensor: parameter 3\n  2: 200 bytes, 2 tensors: parameter 2 ... parameter 1\n"
+        "  3: 40 bytes, 1 tensor: parameter 0\n");
+  CHECK(kolo::detail::train::plan_buckets(floats({10}), {.cap_bytes = 200}).message() ==
+        "1 bucket of at most 200 bytes\n  0: 40 bytes, 1 tensor: parameter 0\n");
 }
 
 TEST_CASE("plan_buckets: a group is one bucket, unplanned tensors are in none, and a wrong group is refused") {

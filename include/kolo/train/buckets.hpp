@@ -130,11 +130,12 @@ struct digest {
 }  // namespace detail::train
 
 inline std::string bucket_plan::message() const {
-  std::string text = std::to_string(buckets.size()) + " buckets of at most " + std::to_string(cap_bytes) + " bytes\n";
+  const auto counted = [](std::size_t n, const char* noun) { return std::to_string(n) + noun + (n == 1 ? "" : "s"); };
+  std::string text = counted(buckets.size(), " bucket") + " of at most " + std::to_string(cap_bytes) + " bytes\n";
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const auto& here = buckets[b];
     text += "  " + std::to_string(b) + ": " + std::to_string(here.elements * here.element_bytes) + " bytes, ";
-    text += std::to_string(here.parameters.size()) + " tensors" + (here.is_packed ? ", packed" : "") + ": ";
+    text += counted(here.parameters.size(), " tensor") + (here.is_packed ? ", packed" : "") + ": ";
     const auto name = [&](std::size_t i) { return i < names.size() ? names[i] : "parameter " + std::to_string(i); };
     if (!here.parameters.empty()) text += name(here.parameters.front());
     if (here.parameters.size() > 1) text += " ... " + name(here.parameters.back());
