@@ -138,7 +138,8 @@ class communicator {
   const failure* failed() const;
 
   T& transport() const;  ///< for what only that kind of transport can do; compiled mode: with impl/engine.hpp
-  const std::shared_ptr<detail::execute::engine<T>>& engine() const {  ///< for the collectives
+  /// For the collectives.
+  const std::shared_ptr<detail::execute::engine<T>>& engine() const {
     if (!engine_) [[unlikely]]
       refuse_moved_from();
     return engine_;

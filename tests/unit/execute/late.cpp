@@ -356,13 +356,14 @@ struct wait_that_throws : message_transport {
 TEST_CASE("an exception while a call waits fails the communicator, on all ranks") {
   for (const std::string how : {"blocking", "plan", "request"}) {
     std::string said[2];
-    std::latch thrown{1}, noticed{1};
+    std::latch planned{2}, thrown{1}, noticed{1};
     run_threads_over<wait_that_throws>(
         2,
         [&](auto& comm) {
           std::vector<int> x(1000);
           const bool is_culprit = comm.rank() == 1;
           auto plan = kolo::plan_allreduce(comm, x, kolo::sum, kolo::ring{});
+          planned.arrive_and_wait();
           is_culprit ? void(wait_that_throws::is_short = true) : thrown.wait();
           const auto call = [&] {
             if (how == "blocking") kolo::allreduce(comm, x, kolo::sum, kolo::ring{});
