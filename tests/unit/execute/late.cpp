@@ -97,22 +97,26 @@ TEST_CASE("a timeout reports the rank, the operation, the round and the time") {
 }
 
 TEST_CASE("arriving data does not extend the deadline: a sender that stops in the middle is late") {
-  std::latch given_up{1};
+  std::latch stopped{1}, given_up{1};
   const auto said = on_threads(2,
                                [&](auto& comm) -> std::string {
                                  std::vector<int> x(1'000'000);
                                  if (comm.rank() == 0) {
+                                   stopped.wait();  // one test sends for as long as the receiver keeps up
                                    const auto words = words_of([&] { kolo::receive(comm, x, 1, {.timeout = 200ms}); });
                                    given_up.count_down();
                                    return words;
                                  }
                                  auto request = kolo::start_send(comm, x, 0);
-                                 request.test();
+                                 const bool has_ended = request.test();
+                                 stopped.count_down();
                                  given_up.wait();
-                                 return "";
+                                 return has_ended ? "all is sent" : "";
                                },
                                {.slot_bytes = 1024});
+  INFO(said[0]);
   CHECK(said[0].starts_with("kolo: receive #1, round 0, rank 0: rank 1 is late: it has not done its part within "));
+  CHECK(said[1] == "");
 }
 
 TEST_CASE("a call without a timeout has that of the communicator") {
