@@ -156,7 +156,7 @@ int main() {
   memory_of_many();
   if (!laws::round_trips_share_a_buffer().empty()) good = false;
   if (!laws::rings_keep_unread_pieces().empty()) good = false;
-  if (!laws::next_pieces_lie_where_likely().empty()) good = false;
+  if (!laws::pieces_lie_in_fetched_slots().empty()) good = false;
   runs_in_two_regions();
   regions_by_turns();
   for (const int p : {2, 3}) {

@@ -27,17 +27,21 @@ class lines_in_turn {
 struct sent_pieces {
   lines_in_turn lines{};
   std::uint64_t number = 0, released = 0;
-  std::uint64_t first = 0;    ///< the piece since which slots are taken one after another
-  std::uint64_t awaited = 0;  ///< the last piece whose slot `returned` may be asked for; 0: none
-  std::uint8_t buffer = 0;    ///< the one reserved last, counted from 1, as in `buffer_of`; 0: a line
-  std::uint8_t ring = 0;      ///< its next free step
-  bool has_turned = false;    ///< the ring's pages have been written: its times mean something
+  std::uint64_t first = 0;                ///< the piece since which slots are taken one after another
+  std::uint64_t awaited = 0;              ///< the last piece whose slot `returned` may be asked for; 0: none
+  std::uint8_t buffer = 0;                ///< the one reserved last, counted from 1, as in `buffer_of`; 0: a line
+  std::size_t last = 0;                   ///< bytes of the last piece that was not in a line
+  std::size_t fetched = std::size_t(-1);  ///< bytes of the next slot that this rank has fetched; at first all
+  std::uint8_t ring = 0;                  ///< its next free step
+  bool has_turned = false;                ///< the ring's pages have been written: its times mean something
   core::one_way_copy copies{}, replies{};
 
   std::uint8_t next_buffer(const region_shape& s) const { return std::uint8_t(1 + (number - first) % s.slots); }
 
-  /// For a piece that goes one way, of that many bytes, more than a line holds.
+  /// For a piece that goes one way, of that many bytes, more than a line holds: a slot whose lines are here again, or
+  /// what `copies` chooses.
   std::uint8_t next_place(const region_shape& s, std::size_t bytes) {
+    if (bytes <= fetched) return copies.choose(0), next_buffer(s);
     const bool has_ring = s.ring_step != 0;
     const bool is_new = has_ring && !has_turned && bytes >= core::one_way_copy::least_timed;
     if (copies.choose(is_new ? 0 : bytes, has_ring) != core::stored_by::ring && !is_new) return next_buffer(s);
@@ -47,11 +51,8 @@ struct sent_pieces {
   }
   /// The piece lies there now.
   void take_place(const region_shape& s, std::size_t bytes) {
+    last = bytes, fetched = 0;
     if (buffer > s.slots) ring = std::uint8_t(buffer - s.slots - 1 + ring_steps_of(s, bytes));
-  }
-  /// The place of the next piece if it is as long as the last one, and goes the same way.
-  std::uint8_t likely_place(const region_shape& s, std::size_t bytes) const {
-    return buffer > s.slots ? ring_place(s, bytes) : next_buffer(s);
   }
 
  private:

@@ -152,8 +152,8 @@ TEST_CASE("round trips of ranks that take turns use one buffer, unless a reply i
 
 TEST_CASE("pieces in a ring stay as they are until they are read") { CHECK(laws::rings_keep_unread_pieces() == ""); }
 
-TEST_CASE("the next piece of the same length lies where its lines are fetched, unless it goes another way") {
-  CHECK(laws::next_pieces_lie_where_likely() == "");
+TEST_CASE("a piece lies in the slot whose lines have been fetched, if it is not longer than they are") {
+  CHECK(laws::pieces_lie_in_fetched_slots() == "");
 }
 
 TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered for it") {
@@ -162,12 +162,35 @@ TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered f
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
-  for (const bool is_spare : {false, true, false}) {
+  for (int i = 0; i < 4; ++i) {  // the first one lies in a slot
+    const bool is_spare = i == 2;
     REQUIRE(a.reserve(1, 8192) != nullptr);
     a.commit(1, 8192, 0, {{}, {}, is_spare});
-    CHECK(b.peek(0).in_ring == !is_spare);
+    CHECK(b.peek(0).in_ring == (i != 0 && !is_spare));
     b.release(0);
   }
+}
+
+TEST_CASE("a rank fetches its next slot once it has sent everything, unless it is two pieces ahead of the reader") {
+  kolo::detail::shm::region_shape shape{2, {.slot_bytes = 8192}};
+  shape.ring_step = 256;
+  kolo::detail::shm::private_mapping memory;
+  const auto region = kolo::threads::transport::initialise(memory, shape);
+  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+  const auto send = [&] {
+    REQUIRE(a.reserve(1, 8192) != nullptr);
+    a.commit(1, 8192, 0);
+    a.flush();
+  };
+  const auto lies_in_ring = [&] {
+    const bool is_in_ring = b.peek(0).in_ring;
+    b.release(0);
+    return is_in_ring;
+  };
+  send(), send(), send();
+  CHECK_FALSE(lies_in_ring());
+  CHECK(lies_in_ring() == (a.first_polls() == 0));  // ranks that share a core fetch nothing
+  CHECK(lies_in_ring());
 }
 
 #if defined(__SSE2__)
@@ -200,6 +223,9 @@ TEST_CASE("the time that a reader reports contains no wait for another peer, and
     reader.release(1), reader.release(2);
   }
   CHECK(std::min(time_of(1, 0), time_of(1, 2)) < float{ticks} / float{bytes});  // in a slot, or past the caches
+  send(c);                                                                      // not timed: the first one
+  CHECK(reader.claim(3).data);
+  reader.release(3);
   send(c);
   CHECK((reader.claim(3).data && (spend(), reader.peek(3).data)));  // it looks again, as traced does
   reader.release(3);
