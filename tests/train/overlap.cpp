@@ -108,7 +108,7 @@ TEST_CASE("the chosen cap makes buckets longer where a message takes longer") {
 
 TEST_CASE("a digest of bytes is the same in every build, and each byte counts") {
   const auto of = [](const std::string& bytes) {
-    kolo::detail::train::digest d{bytes.size()};
+    kolo::detail::core::digest d{bytes.size()};
     return d.add_bytes(bytes), d.value;
   };
   CHECK(of("model.7.checkpoint") == 0xa104f9bb2bfb8437u);

@@ -12,6 +12,7 @@
 #include <kolo/collective/reduce_scatter.hpp>
 #include <kolo/collective/scan.hpp>
 #include <kolo/collective/scatter.hpp>
+#include <kolo/core/digest.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/schedule/direct.hpp>
 #include <kolo/schedule/family.hpp>
@@ -161,30 +162,22 @@ void for_each_number(const tuning& table, auto see) {
   }
 }
 
-/// Compares values between ranks.
-class fingerprint {
- public:
-  void add(std::uint64_t x) { digest_ = (digest_ ^ x) * 1099511628211u; }
-  /// Refuses `operation` with that text unless all ranks call it with the same values. Ranks get a mismatch where one
-  /// calls a collective.
-  void compare(auto& comm, const char* operation, const std::string& otherwise) const {
-    struct call {
-      char operation[16];
-      std::uint64_t digest;
-    } mine{{}, digest_};
-    auto& e = *comm.engine();
-    std::string_view{operation}.copy(mine.operation, sizeof mine.operation - 1);
-    const auto here = e.begin_alone(operation);
-    for (const call& its : transport::small_allgather(execute::host_transport_of(e.transport), mine, operation)) {
-      if (std::string_view{its.operation} != operation)
-        e.refuse(operation, "another rank calls " + std::string{its.operation});
-      if (its.digest != digest_) e.refuse(operation, otherwise);
-    }
+/// Refuses `operation` with that text unless all ranks call it with the same values. Ranks get a mismatch where one
+/// calls a collective.
+void require_alike(auto& comm, const char* operation, const core::digest& values, const std::string& otherwise) {
+  struct call {
+    char operation[16];
+    std::uint64_t digest;
+  } mine{{}, values.value};
+  auto& e = *comm.engine();
+  std::string_view{operation}.copy(mine.operation, sizeof mine.operation - 1);
+  const auto here = e.begin_alone(operation);
+  for (const call& its : transport::small_allgather(execute::host_transport_of(e.transport), mine, operation)) {
+    if (std::string_view{its.operation} != operation)
+      e.refuse(operation, "another rank calls " + std::string{its.operation});
+    if (its.digest != mine.digest) e.refuse(operation, otherwise);
   }
-
- private:
-  std::uint64_t digest_ = 14695981039346656037u;
-};
+}
 
 }  // namespace detail::collective
 
@@ -197,13 +190,13 @@ void use_tuning(Communicator auto& comm, const tuning& table) {
   detail::collective::not_after_a_choice(comm, "use_tuning");
   if (!table.row_for(comm.size(), pattern::rounds))
     comm.engine()->refuse("use_tuning", "the table has no row for pattern::rounds");
-  detail::collective::fingerprint all;
+  detail::core::digest all;
   detail::collective::for_each_number(table, [&](double x) {
     if (!(x >= 0 && std::isfinite(x)))
       comm.engine()->refuse("use_tuning", "a constant of the table is negative, infinite or not a number");
     all.add(std::bit_cast<std::uint64_t>(x));
   });
-  all.compare(comm, "use_tuning", "the ranks name different tables");
+  detail::collective::require_alike(comm, "use_tuning", all, "the ranks name different tables");
   comm.engine()->named = std::make_unique<const tuning>(table);
   comm.engine()->fitted.reset();
   comm.engine()->resolved.fitted_nodes.reset();
@@ -225,7 +218,7 @@ tuning fit(C& comm) {
   const int p = comm.size();
   tuning table = detail::select::fixed_table(*comm.engine());
   if (p == 1) return table;
-  detail::collective::fingerprint{}.compare(comm, "fit", "the ranks name different nodes");
+  detail::collective::require_alike(comm, "fit", {}, "the ranks name different nodes");
   const auto scale_by = [&](pattern runs_as, const auto& s, auto&& seconds) {
     const double at_small = seconds(small_bytes), at_large = seconds(large_bytes);
     detail::collective::scale(
@@ -280,10 +273,10 @@ tuning fit(C& comm, const topology& nodes) {
   using detail::collective::small_bytes, detail::collective::large_bytes, detail::collective::seconds_of_max;
   const int p = comm.size();
   if (!nodes.holds(p)) comm.engine()->refuse("fit", "the nodes do not hold the ranks of this communicator");
-  detail::collective::fingerprint all;
+  detail::core::digest all;
   all.add(std::uint64_t(nodes.ranks_per_node));
   for (const auto n : nodes.sizes) all.add(n);
-  all.compare(comm, "fit", "the ranks name different nodes");
+  detail::collective::require_alike(comm, "fit", all, "the ranks name different nodes");
   const tuning table = fit(comm);
   if (nodes.nodes(p) == 1 || nodes.nodes(p) == p) return table;
   using T = typename C::transport_type;

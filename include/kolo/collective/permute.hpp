@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/collective/entry.hpp>
+#include <kolo/core/digest.hpp>
 #include <kolo/schedule/permuted.hpp>
 
 #include <cstdint>
@@ -82,9 +83,9 @@ struct permute {
   /// A hash of the destinations of p ranks.
   template <class F>
   static std::uint64_t hash(int p, F destination) {
-    std::uint64_t h = 0;
-    for (int r = 0; r < p; ++r) h = h * 1099511628211u + std::uint64_t(destination(r));
-    return h;
+    core::digest all;
+    for (int r = 0; r < p; ++r) all.add(destination(r));
+    return all.value;
   }
 };
 

@@ -81,7 +81,7 @@ class adasum {
   void compare(auto& parameters) {
     constexpr std::size_t numbers = 3;
     std::uint64_t count = 0, elements = 0;
-    detail::train::digest sizes{0};
+    detail::core::digest sizes;
     detail::train::each_parameter(parameters, [&](std::size_t, auto& p) {
       if (detail::train::is_local(p)) return;
       const std::size_t n = kolo::as_view(p.gradient).size();

@@ -2,13 +2,11 @@
 // Plans which gradients are exchanged together, and in which order: once, before the first step, equally on every rank.
 #pragma once
 
+#include <kolo/core/digest.hpp>
 #include <kolo/core/error.hpp>
 #include <kolo/execute/calls.hpp>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <vector>
@@ -97,29 +95,9 @@ template <class T>
 [[gnu::cold]] std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_fn* candidates,
                                      std::size_t all_bytes);
 
-/// A hash that ranks compare: it differs if ranks add different values, or add them in a different order.
-struct digest {
-  std::uint64_t value;
-
-  void add(const auto&... x) {
-    ((value = (value ^ std::uint64_t(x)) * 0x9e3779b97f4a7c15u, value ^= value >> 29), ...);
-  }
-  /// Adds elements as bytes, eight at a time, the last ones with zeros. (`std::hash` may differ between ranks that are
-  /// built with different standard libraries.)
-  void add_bytes(const auto& elements) {
-    for (auto left = std::as_bytes(std::span{elements}); !left.empty();) {
-      std::uint64_t next = 0;
-      const auto some = left.first(std::min(left.size(), sizeof next));
-      std::memcpy(&next, some.data(), some.size());
-      add(next);
-      left = left.subspan(some.size());
-    }
-  }
-};
-
 /// The hash of a plan: ranks with different plans have different hashes.
-[[gnu::cold]] inline digest digest_of(const bucket_plan& plan) {
-  digest of{plan.buckets.size()};
+[[gnu::cold]] inline core::digest digest_of(const bucket_plan& plan) {
+  core::digest of{plan.buckets.size()};
   for (const auto& b : plan.buckets) {
     of.add(b.elements, b.element_bytes);
     for (const std::size_t i : b.parameters) of.add(i);

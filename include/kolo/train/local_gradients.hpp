@@ -76,7 +76,7 @@ class local_gradients {
   void refuse_shared_values() const { refuse_shared(&any_tensor::add_value); }
 
   /// What ranks must have alike beside their buckets.
-  void add_to(digest& d) const {
+  void add_to(core::digest& d) const {
     d.add(std::bit_cast<std::uint64_t>(before_), are_leaves_ ? 0 : passes_);
     for (const auto& t : tensors_)
       if (!t->is_local) d.add(t->elements, t->type, t->range, t->is_sparse);

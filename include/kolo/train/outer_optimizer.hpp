@@ -189,7 +189,7 @@ class outer_optimizer {
 
   /// Compares the ranks: values of ranks that differ would diverge, and no call would detect it.
   void compare() {
-    detail::train::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
+    detail::core::digest mine{std::bit_cast<std::uint64_t>(options_.blend)};
     mine.add(options_.every, options_.fragments, options_.delay);
     for (auto& p : parts_)
       detail::train::on([&](auto& one) { mine.add(one.outer.size()), mine.add_bytes(one.outer); }, p);

@@ -260,7 +260,7 @@ void save_sharded_checkpoint(std::string path, auto& optimizer) {
   auto& comm = optimizer.comm();
   const auto rank = std::uint64_t(comm.rank()), ranks = std::uint64_t(comm.size());
   const std::string name = detail::train::name_of(path);
-  detail::train::digest mine{name.size()};
+  detail::core::digest mine{name.size()};
   mine.add_bytes(name);
   if (!detail::train::are_alike(comm, mine.value))
     throw error{errc::mismatch, "ranks save checkpoints of different names; here: " + path};

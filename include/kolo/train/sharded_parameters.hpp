@@ -207,7 +207,7 @@ class sharded_parameters {
  private:
   /// Compares the ranks: ranks that differ would take the parts of others for other elements.
   void compare() {
-    detail::train::digest mine{std::uint64_t(options_.ahead)};
+    detail::core::digest mine{std::uint64_t(options_.ahead)};
     for (const group& g : groups_) {
       mine.add(g.tensors.size());
       for (const auto* t : g.tensors) mine.add(t->size());

@@ -72,7 +72,7 @@ bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& lo
     return plan_buckets({planned.begin(), planned.size()}, rules);
   });
   for (std::size_t i = 0; i < local.size(); ++i) made.names.push_back(local.tensor(i).name);
-  digest mine = digest_of(made);
+  core::digest mine = digest_of(made);
   mine.add(callers_number);
   local.add_to(mine);
   if (!train::are_alike(comm, mine.value))
