@@ -160,13 +160,7 @@ inline os::descriptor connect_to(const std::string& name) {
 
 /// Where rank 0 listens if its name is taken already: a place that no process can take beforehand, and that all ranks
 /// can find.
-inline std::string further_place(const std::string& name) {
-  std::uint64_t number;
-  os::fill_randomly(&number, sizeof number);
-  std::string place = name + '#';
-  for (int shift = 60; shift >= 0; shift -= 4) place += "0123456789abcdef"[number >> shift & 15];
-  return place;
-}
+inline std::string further_place(const std::string& name) { return name + '#' + os::random_letters(16); }
 
 /// All such places in `sockets`, which is the kernel's list of them; its holder is checked after connecting.
 template <class Used = void>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A file descriptor that closes itself, random bytes, and the error thrown for a failed system call.
+// A file descriptor that closes itself, random letters, and the error thrown for a failed system call.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -24,9 +24,13 @@ inline bool is_exhausted(int code) {
                     {what, ": ", std::generic_category().message(code)});
 }
 
-[[gnu::cold, gnu::noinline]] inline void fill_randomly(void* bytes, std::size_t n) {
-  if (::getrandom(bytes, n, 0) != static_cast<::ssize_t>(n))
+/// `n` random digits and small letters, of five bits each: for a name that nobody can guess.
+[[gnu::cold, gnu::noinline]] inline std::string random_letters(std::size_t n) {
+  std::string letters(n, ' ');
+  if (::getrandom(letters.data(), n, 0) != static_cast<::ssize_t>(n))
     throw error{errc::system, "the system has no random numbers"};
+  for (char& c : letters) c = "0123456789abcdefghijklmnopqrstuv"[c & 31];
+  return letters;
 }
 
 /// Moves the file to a number above standard input, output and error. -1, with `errno` set: no number is left.

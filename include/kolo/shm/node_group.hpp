@@ -64,7 +64,7 @@ class node_group {
     mine.node = all.place().node_rank;
     const auto own = outcome_of([&] {
       mine.host = this_host();
-      os::fill_randomly(mine.secret, sizeof mine.secret);
+      os::random_letters(sizeof mine.secret).copy(mine.secret, sizeof mine.secret);
       prepare();
     });
     mine.has_failed = own.has_failed ? 1 : 0;
@@ -79,8 +79,8 @@ class node_group {
     for (int r = 0; r < all.size(); ++r)
       if (infos[std::size_t(r)].node == mine.node) members_.push_back(r);
     number_ = int(std::find(members_.begin(), members_.end(), all.rank()) - members_.begin());
-    name_ = "kolo/";
-    for (const unsigned char c : infos[std::size_t(members_[0])].secret) name_ += {digit(c >> 4), digit(c & 15)};
+    const auto& secret = infos[std::size_t(members_[0])].secret;
+    name_ = "kolo/" + std::string(secret, sizeof secret);
   }
 
   int number() const { return number_; }
@@ -100,7 +100,7 @@ class node_group {
  private:
   struct member_info {
     host_mark host{};
-    unsigned char secret[16]{};
+    char secret[24]{};
     std::int32_t node = 0, has_failed = 0;
   };
   static_assert(std::has_unique_object_representations_v<member_info>, "it is sent, so it has no padding");
@@ -116,7 +116,6 @@ class node_group {
         throw error{what};
       }
   }
-  static char digit(int i) { return "0123456789abcdef"[i]; }
   [[noreturn]] static void refuse(int rank, int first) {
     throw error{errc::invalid_argument, "rank " + std::to_string(rank) + " is said to share a node with rank " +
                                             std::to_string(first) +

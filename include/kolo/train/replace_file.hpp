@@ -49,11 +49,11 @@ inline std::uintmax_t free_bytes(const std::string& folder) {
 }
 
 /// Follows `target`'s name in the name of its unfinished file, before random letters.
-inline constexpr std::string_view unfinished_mark = ".partial-";
+inline constexpr char unfinished_mark[] = ".partial-";
 inline constexpr std::size_t unfinished_letters = 6;
 
 inline bool is_unfinished(std::string_view rest) {
-  return rest.starts_with(unfinished_mark) && rest.size() == unfinished_mark.size() + unfinished_letters;
+  return rest.starts_with(unfinished_mark) && rest.size() == sizeof unfinished_mark - 1 + unfinished_letters;
 }
 
 /// Returns the folder of a path, with a slash at its end.
@@ -92,7 +92,7 @@ class temporary_file {
  public:
   temporary_file(const std::string& target, ::mode_t permissions) {
     do {
-      path_ = target + random_ending();
+      path_ = target + unfinished_mark + os::random_letters(unfinished_letters);
       const int made = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions);
       file_ = os::descriptor{made};
       const int failed = errno;
@@ -129,13 +129,6 @@ class temporary_file {
   }
 
  private:
-  static std::string random_ending() {
-    std::string ending{unfinished_mark};
-    std::array<unsigned char, unfinished_letters> letters{};
-    os::fill_randomly(letters.data(), letters.size());
-    for (const unsigned char c : letters) ending += "0123456789abcdefghijklmnopqrstuv"[c % 32];
-    return ending;
-  }
   /// Locks the file. Returns false if another process has removed it as a leftover.
   bool is_kept() const {
     struct stat now {};
