@@ -74,7 +74,7 @@ class machine {
   double send(int from, int to, std::size_t bytes) {
     auto& me = of(from);
     const bool inside = is_inside(from, to);
-    const kolo::simulate::link& l = inside ? net_.inside : outside_;
+    const kolo::simulate::link& l = link_of(inside);
     apply_pending(me);
     me.now += l.overhead * me.factor * noise(from, me);
     auto& out = port_of(me, from, inside).out;
@@ -93,7 +93,7 @@ class machine {
   /// Returns when the last byte has come in through the receiver's port.
   double come_in(int to, const incoming& a) {
     const bool inside = is_inside(a.from, to);
-    const kolo::simulate::link& l = inside ? net_.inside : outside_;
+    const kolo::simulate::link& l = link_of(inside);
     auto& in = port_of(of(to), to, inside).in;
     const double is_in = std::max(a.at, in) + double(a.bytes) * l.seconds_per_byte;
     in = is_in + l.gap;
@@ -101,7 +101,7 @@ class machine {
   }
   /// The same for a free port.
   double earliest(int to, const incoming& a) const {
-    return a.is_in ? a.at : a.at + double(a.bytes) * (is_inside(a.from, to) ? net_.inside : outside_).seconds_per_byte;
+    return a.is_in ? a.at : a.at + double(a.bytes) * link_of(is_inside(a.from, to)).seconds_per_byte;
   }
 
   /// Receives the messages that the rank has waited for together.
@@ -113,7 +113,7 @@ class machine {
       if (!a.is_in) a.at = come_in(r, a);
     if (two_levels()) sort(all);  // they came in through different ports
     for (const incoming& a : all) {
-      const double overhead = (is_inside(a.from, r) ? net_.inside : outside_).overhead;
+      const double overhead = link_of(is_inside(a.from, r)).overhead;
       me.now = std::max(me.now, a.at) + overhead * me.factor * noise(r, me);
     }
   }
@@ -135,6 +135,7 @@ class machine {
   bool two_levels() const { return net_.ranks_per_node > 0; }
   std::size_t per_node() const { return std::size_t(net_.ranks_per_node); }
   bool is_inside(int a, int b) const { return two_levels() && of(a).node == of(b).node; }
+  const kolo::simulate::link& link_of(bool inside) const { return inside ? net_.inside : outside_; }
   port& port_of(const processor& me, int r, bool inside) {
     return ports_[inside ? ranks_ + std::size_t(r) : has_cards() ? me.card : std::size_t(r)];
   }
