@@ -154,7 +154,7 @@ TEST_CASE("routed: an NCCL error on one node is thrown on all ranks, with the gl
       comm.transport().wait({.stream = s});
       if (comm.rank() == 3) {
         const cuda_double::guard held{cuda_double::the.lock};
-        comm.transport().near_wire().native_handle()->fault = ncclRemoteError;
+        comm.transport().near_transport().native_handle()->fault = ncclRemoteError;
       }
       for (int k = 0; k < 1000; ++k) kolo::barrier(comm, {.stream = s});
     });

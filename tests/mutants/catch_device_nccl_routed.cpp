@@ -64,7 +64,7 @@ int main() {
     if (comm.rank() != 3) return;
     {
       const cuda_double::guard held{cuda_double::the.lock};
-      comm.transport().near_wire().native_handle()->fault = ncclRemoteError;
+      comm.transport().near_transport().native_handle()->fault = ncclRemoteError;
     }
     wrong.expect(rank_in_error(comm) == 3, "an NCCL error is not found, or not as rank 3's");
   });
@@ -74,7 +74,7 @@ int main() {
     f.code = kolo::errc::system;
     f.rank = 2;
     comm.transport().fail(f);
-    wrong.expect(!comm.transport().near_wire().native_handle(), "NCCL was not aborted after a failure");
+    wrong.expect(!comm.transport().near_transport().native_handle(), "NCCL was not aborted after a failure");
   });
   std::fputs(wrong.text().c_str(), stderr);
   return wrong.text().empty() ? 0 : 1;

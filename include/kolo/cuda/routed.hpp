@@ -61,7 +61,7 @@ class routed {
     else return false;
   }
   auto& host_transport() { return far_.host_transport(); }
-  const Near& near_wire() const { return near_; }
+  const Near& near_transport() const { return near_; }
 
   // Failure and waiting.
 
