@@ -17,11 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "support/expect.hpp"
+
 namespace {
 
 using namespace kolo;
-
-std::atomic<bool> good{true};
+using testing::expect, testing::good;
 
 /// Three ranks; f ends on every one with an error that contains `wanted`; "" stands for no error.
 template <class F>
@@ -58,10 +59,6 @@ bool is_refused(const char* why, F f) {
 }
 constexpr const char* second = "another thread of this rank calls on the same communicator";
 constexpr const char* within = "an operator or a view makes a call on the communicator of the call that runs it";
-
-void expect(bool fine) {
-  if (!fine) good = false;
-}
 
 void one_at_a_time() {
   threads::run(1, [&](auto& comm) {

@@ -4,25 +4,17 @@
 #include <kolo/execute/self.hpp>
 #include <kolo/launch/threads.hpp>
 
-#include <atomic>
 #include <barrier>
-#include <cstdio>
 #include <string_view>
 
 #include "collectives/small_calls_again.hpp"
+#include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
 using detail::select::candidates_for, detail::select::choose, detail::select::selection_query;
-
-std::atomic<int> wrong = 0;
-
-void expect(bool fine, const char* what) {
-  if (fine) return;
-  std::printf("failed: %s\n", what);
-  ++wrong;
-}
+using testing::expect, testing::good;
 
 /// One of eight ranks, which never communicates.
 struct one_of_eight : self::transport {
@@ -268,5 +260,5 @@ int main() {
   places();
   natives();
   named_tables();
-  return wrong == 0 ? 0 : 1;
+  return good ? 0 : 1;
 }

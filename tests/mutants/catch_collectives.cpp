@@ -25,6 +25,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
+
 namespace {
 
 struct affine {  // x -> a x + b modulo 2^32: composition does not commute
@@ -57,10 +59,7 @@ vector joined(int ranks, std::size_t n) {
   return all;
 }
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 void permutations(kolo::threads::communicator& comm, std::size_t n) {
   const int p = comm.size(), r = comm.rank();

@@ -5,18 +5,15 @@
 #include <kolo/collective/allreduce.hpp>
 #include <kolo/collective/barrier.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <string>
 
 #include "support/composite_threads.hpp"
+#include "support/expect.hpp"
 
 namespace {
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 kolo::failure somebodys(int rank) {
   kolo::failure f;

@@ -8,19 +8,15 @@
 #include <kolo/schedule/circulant.hpp>
 #include <kolo/schedule/cost.hpp>
 
-#include <atomic>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/message_threads.hpp"
 
 namespace {
 
 using namespace kolo;
-
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 template <class C, class S>
 void compare(const C& comm, const S& schedule, std::size_t bytes) {

@@ -12,14 +12,12 @@
 #include <atomic>
 #include <vector>
 
+#include "support/expect.hpp"
+
 namespace {
 
 using namespace kolo;
-
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 template <class T, class F>
 void on_threads(F f) {

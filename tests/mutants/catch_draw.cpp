@@ -5,16 +5,12 @@
 #include <kolo/schedule/draw.hpp>
 #include <kolo/schedule/ring.hpp>
 
-#include <cstdio>
+#include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
-
-bool good = true;
-void expect(bool condition, const char* what) {
-  if (!condition) std::printf("%s\n", what), good = false;
-}
+using testing::expect, testing::good;
 
 int occurrences(const std::string& text, const std::string& what) {
   int n = 0;

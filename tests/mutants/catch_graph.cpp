@@ -6,17 +6,15 @@
 #include <kolo/simulate/read_graph.hpp>
 
 #include <cmath>
-#include <cstdio>
+
+#include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
 using simulate::graph;
+using testing::expect, testing::good;
 
-bool good = true;
-void expect(bool condition, const char* what) {
-  if (!condition) std::printf("%s\n", what), good = false;
-}
 bool near(double a, double b) { return std::abs(a - b) < 1e-9 * b; }
 
 constexpr simulate::link wire{.latency = 1, .overhead = 0, .gap = 0, .seconds_per_byte = 1};

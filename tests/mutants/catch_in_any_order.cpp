@@ -9,21 +9,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <latch>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/taken_over.hpp"
 
 namespace {
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 thread_local int yields = 0;
 

@@ -5,23 +5,16 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/schedule/same_bits.hpp>
 
-#include <atomic>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <vector>
+
+#include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
-
-std::atomic<int> wrong = 0;
-
-void expect(bool fine, const char* what) {
-  if (fine) return;
-  std::printf("failed: %s\n", what);
-  ++wrong;
-}
+using testing::expect, testing::good;
 
 constexpr std::size_t kinds_of_elements = 31;
 
@@ -148,5 +141,5 @@ int main() {
   expect(may_be_native<kind::allreduce, float, sum_t, order::fixed_for_size, with_a_library>() &&
              !may_be_native<kind::allreduce, float, sum_t, order::fixed_for_any_count, with_a_library>(),
          "a library does not promise the bits of any count");
-  return wrong == 0 ? 0 : 1;
+  return good ? 0 : 1;
 }

@@ -8,20 +8,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <string>
 #include <vector>
+
+#include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
 using namespace std::chrono_literals;
-
-std::atomic<bool> good{true};
-
-void expect(bool condition, const char* what) {
-  if (!condition && good.exchange(false)) std::printf("%s\n", what);
-}
+using testing::expect, testing::good;
 
 template <class First, class Second>
 std::string words(First first, Second second, bool checked) {

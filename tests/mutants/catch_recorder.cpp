@@ -15,14 +15,13 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
+
 namespace {
 
 using namespace kolo;
+using testing::expect, testing::good;
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 void recorder_remembers() {

@@ -9,19 +9,16 @@
 #include <kolo/schedule/two_level.hpp>
 #include <kolo/select/explain.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/routed_threads.hpp"
 
 namespace {
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 template <class A>
 void sum(testing::routed_communicator& comm, const A& algorithm) {

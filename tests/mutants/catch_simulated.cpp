@@ -9,20 +9,14 @@
 #include <kolo/simulate/run.hpp>
 #include <kolo/simulate/simulated.hpp>
 
-#include <cstdio>
 #include <vector>
+
+#include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
-
-int wrong = 0;
-
-void expect(bool fine, const char* what) {
-  if (fine) return;
-  std::printf("failed: %s\n", what);
-  ++wrong;
-}
+using testing::expect, testing::good;
 
 bool is_near(double a, double b) { return a > b * (1 - 1e-9) && a < b * (1 + 1e-9); }
 
@@ -82,5 +76,5 @@ int main() {
     expect(e.code() == errc::system, "the cause is thrown");
   }
   expect(heard < 0.5, "the others get the failure at once");
-  return wrong == 0 ? 0 : 1;
+  return good ? 0 : 1;
 }

@@ -10,18 +10,15 @@
 #include <kolo/schedule/direct.hpp>
 #include <kolo/view/strided.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <vector>
 
+#include "support/expect.hpp"
 #include "support/message_threads.hpp"
 
 namespace {
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
 
 /// Its result shows which ranks were combined, and in which order.
 struct then {

@@ -17,13 +17,14 @@
 #include <thread>
 #include <vector>
 
+#include "support/expect.hpp"
+
 namespace {
 
 using namespace kolo;
+using testing::expect, testing::good;
 
 constexpr errc none{};
-bool good = true;
-void expect(bool condition) { good = good && condition; }
 
 template <class F>
 errc code_of(F call) {

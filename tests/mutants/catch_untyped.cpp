@@ -5,20 +5,18 @@
 #include <kolo/kolo.hpp>
 #include <kolo/untyped.hpp>
 
-#include <atomic>
 #include <cstring>
 #include <vector>
 
 #include "support/compose.hpp"
+#include "support/expect.hpp"
 
 using kolo::element_type, kolo::elements, kolo::reduction;
 
 namespace {
 
-std::atomic<bool> good{true};
-void expect(bool condition) {
-  if (!condition) good = false;
-}
+using testing::expect, testing::good;
+
 template <class Call>
 bool throws(Call call) {
   try {
