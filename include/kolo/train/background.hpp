@@ -76,7 +76,7 @@ class background {
     if (std::exchange(is_lent_, true)) return false;
     work_ = work;
     argument_ = argument;
-    is_taken_ = false;
+    is_taken_ = is_cancelled_ = false;
     changed_.notify_all();
     return true;
   }
@@ -97,16 +97,24 @@ class background {
     if (thrown_) detail::core::rethrow(std::exchange(thrown_, nullptr));
   }
 
-  /// For both threads while the communicator is lent: waits for `condition`, which is checked again after every
-  /// `change`.
-  void wait_until(auto condition) {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, condition);
+  /// The same, but that call ends as soon as it learns of it: by one of the next two.
+  void cancel(std::chrono::nanoseconds timeout) {
+    change([&] { is_cancelled_ = true; });
+    take_back(timeout);
   }
-  /// The same, with a time limit; returns whether the condition holds.
-  bool wait_for(std::chrono::nanoseconds longest, auto condition) {
+
+  /// For the helper's call: waits for `condition`, which is checked again after every `change`. False: the call is
+  /// cancelled, and it does not hold.
+  bool wait_until(auto condition) {
     std::unique_lock lock{mutex_};
-    return changed_.wait_for(lock, longest, condition);
+    bool holds = false;
+    changed_.wait(lock, [&] { return (holds = condition()) || is_cancelled_; });
+    return holds;
+  }
+  /// Waits for `longest`, unless the call is cancelled. Returns whether it is.
+  bool is_cancelled_within(std::chrono::nanoseconds longest) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_for(lock, longest, [&] { return is_cancelled_; });
   }
   /// Changes the state that a condition of `wait_until` reads.
   void change(auto change) {
@@ -126,7 +134,7 @@ class background {
   std::condition_variable_any changed_;
   void (*work_)(void*) = nullptr;
   void* argument_ = nullptr;
-  bool is_lent_ = false, is_taken_ = false, has_ended_ = false;
+  bool is_lent_ = false, is_taken_ = false, is_cancelled_ = false, has_ended_ = false;
   int runs_ = 0;  ///< calls of `run` now
   std::exception_ptr thrown_;
 };

@@ -237,7 +237,6 @@ class outer_optimizer {
   void lend() {
     const auto is_in_flight = [](const round& r) { return r.is_in_flight != 0; };
     if (!options_.helper || std::none_of(rounds_.begin(), rounds_.end(), is_in_flight)) return;
-    is_called_off_ = false;
     limit_ = detail::execute::time_limit(*comm_.engine());
     is_lent_ = options_.helper->try_lend([](void* self) { static_cast<outer_optimizer*>(self)->carry_on(); }, this);
   }
@@ -246,13 +245,11 @@ class outer_optimizer {
     constexpr std::chrono::microseconds between_polls{100};
     const auto has_ended = [](auto& r) { return !r || r->test(); };
     while (!std::all_of(requests_.begin(), requests_.end(), has_ended) &&
-           !options_.helper->wait_for(between_polls, [&] { return is_called_off_; })) {
+           !options_.helper->is_cancelled_within(between_polls)) {
     }
   }
   void take_back() {
-    if (!std::exchange(is_lent_, false)) return;
-    options_.helper->change([&] { is_called_off_ = true; });
-    options_.helper->take_back(limit_);
+    if (std::exchange(is_lent_, false)) options_.helper->cancel(limit_);
   }
 
   Comm& comm_;
@@ -265,7 +262,7 @@ class outer_optimizer {
   std::vector<round> rounds_{};
   std::uint32_t number_ = 0;     ///< of this optimizer on its communicator
   long steps_ = 0, throws_ = 0;  ///< throws_: of the rule
-  bool is_lent_ = false, is_called_off_ = false;
+  bool is_lent_ = false;
   std::chrono::nanoseconds limit_{};  ///< for taking the exchanges back, also if the communicator was moved away
 };
 

@@ -107,7 +107,7 @@ class bucket_queue {
   std::vector<char> is_marked_;
   std::size_t marks_ = 0, requests_begun_ = 0, finished_ = 0;
   std::vector<request<T>> requests_{};
-  bool is_lent_ = false, is_called_off_ = false;
+  bool is_lent_ = false;
   double first_start_ = 0, last_end_ = 0;
   overlap_report report_{};
 };

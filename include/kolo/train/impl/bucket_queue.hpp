@@ -48,9 +48,8 @@ bucket_queue<T>::bucket_queue(execute::engine<T>& e, gradient_exchange<T>& excha
 template <class T>
 void bucket_queue<T>::take_back(std::chrono::nanoseconds longest) {
   if (!std::exchange(is_lent_, false)) return;
-  helper_->change([&] { is_called_off_ = true; });
   try {
-    helper_->take_back(std::min(longest, engine_.transport.timeout()));
+    helper_->cancel(std::min(longest, engine_.transport.timeout()));
   } catch (...) {  // NOLINT: the communicator keeps the cause
   }
 }
@@ -63,7 +62,6 @@ void bucket_queue<T>::end() {
 template <class T>
 void bucket_queue<T>::begin() {
   if (!helper_ || marks_ > 0) return;
-  is_called_off_ = false;
   helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
   is_lent_ = true;
 }
@@ -114,9 +112,8 @@ void bucket_queue<T>::reset() {
 template <class T>
 void bucket_queue<T>::exchange_all() {
   for (std::size_t b = 0; b < plan_.buckets.size(); ++b) {
-    bool is_ready = false;
-    helper_->wait_until([&] { return (is_ready = missing_[b] == 0) || is_called_off_; });
-    if (!is_ready) return;  // cancelled; buckets that are ready on all ranks are exchanged nevertheless
+    // Buckets that are ready on all ranks are exchanged even if it is cancelled.
+    if (!helper_->wait_until([&] { return missing_[b] == 0; })) return;
     start(b);
     requests_[b].wait();
     finish_one();
