@@ -113,12 +113,13 @@ void visit(Archive& archive, X& x) {
 
 /// As every call, throws within another one and after a failure, before this rank does anything else.
 void begin(auto& comm, const char* call) {
-  if constexpr (requires { comm.second(); }) train::begin(comm.first(), call), train::begin(comm.second(), call);
+  if constexpr (collective::Composite<decltype(comm)>)
+    train::begin(comm.first(), call), train::begin(comm.second(), call);
   else execute::begin_call(*comm.engine(), call);
 }
 /// Ends the calls of the other ranks: this one does not come.
 void pass_on(auto& comm, std::string_view text) {
-  if constexpr (requires { comm.second(); }) train::pass_on(comm.second(), text);  // a composite: it fails both
+  if constexpr (collective::Composite<decltype(comm)>) train::pass_on(comm.second(), text);  // it fails both
   else execute::pass_on(*comm.engine(), text);
 }
 
