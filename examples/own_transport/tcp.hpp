@@ -83,13 +83,13 @@ class transport {
   void check(kolo::backoff& p, const kolo::wait_context& s) {
     throw_if_failed();
     const auto now = clock::now();
-    if (p.since == clock::time_point{}) p.since = now;
+    const auto waited = p.waited(now);
     for (int r = 0; r < size(); ++r) {
       if (!is_lost(r, s.peer, now)) continue;
       if (!failures_.has_left(r)) give_up(errc::peer_died, p, s, r, " died");
       give_up(errc::peer_left, p, s, r, " has destroyed its communicator, and is still waited for");
     }
-    if (now - p.since <= s.timeout) return;
+    if (waited <= s.timeout) return;
     give_up(errc::timeout, p, s, s.peer, " is late: it has not done its part" + within(s.timeout));
   }
 

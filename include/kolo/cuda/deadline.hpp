@@ -24,9 +24,7 @@ inline constexpr goal the_operation{"the operation", ""},
 /// A fruitless look at `what`: when s.timeout has passed since the first one, and nothing has failed before, that is
 /// the failure of all ranks, and thrown.
 void give_up_when_late(auto& transport, backoff& p, wait_context s, const char* what, const goal& to) {
-  const auto now = backoff::clock::now();
-  if (p.since == backoff::clock::time_point{}) p.since = now;
-  const auto waited = now - p.since;
+  const auto waited = p.waited(backoff::clock::now());
   if (waited <= s.timeout || transport.failed()) return;
   s.peer = -1;
   throw error{transport.fail(failure_from(

@@ -151,12 +151,12 @@ class transport {
   void check(backoff& p, const wait_context& s) {
     throw_if_failed();
     const auto now = backoff::clock::now();
-    if (p.since == backoff::clock::time_point{}) p.since = now;
+    const auto waited = p.waited(now);
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_ && !s.only_sends) expect_no_other(p, s, now);
     if (const auto dead = liveness_.dead(now))
-      give_up(errc::peer_died, s.with_peer(*dead), now - p.since, detail::transport::is_gone_sentence(*dead, true));
+      give_up(errc::peer_died, s.with_peer(*dead), waited, detail::transport::is_gone_sentence(*dead, true));
     failures_.answer(s.peer);
-    if (const auto waited = now - p.since; waited > s.timeout) end_late(p, s, waited);
+    if (waited > s.timeout) end_late(p, s, waited);
   }
 
   // Messages.

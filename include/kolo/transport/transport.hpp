@@ -88,6 +88,11 @@ struct backoff {
   clock::time_point since{};    ///< first read of the clock; epoch: none yet
   clock::time_point checked{};  ///< when peers were last checked
 
+  /// The time since the first call of this, which is the first read of the clock.
+  clock::duration waited(clock::time_point now) {
+    if (since == clock::time_point{}) since = now;
+    return now - since;
+  }
   /// Counts a poll; after 2^30 it repeats the second half of them.
   int count_poll() { return polls = (polls < 1 << 30 ? polls : 1 << 29) + 1; }
   /// Starts afresh, except for the deadline, which is the whole operation's.

@@ -85,11 +85,8 @@ class local_failure_channel final : public failure_channel {
   }
   void check(backoff& p, const wait_context& s) override {
     if (first_) throw error{*first_};
-    const auto now = backoff::clock::now();
-    if (p.since == backoff::clock::time_point{}) p.since = now;
-    if (now - p.since > s.timeout)
-      throw error{
-          fail(failure_from(s, errc::timeout, rank_, now - p.since, "what is awaited has not come within the time"))};
+    if (const auto waited = p.waited(backoff::clock::now()); waited > s.timeout)
+      throw error{fail(failure_from(s, errc::timeout, rank_, waited, "what is awaited has not come within the time"))};
   }
   placement place() const override { return {.node_rank = rank_, .node_count = size_}; }  // NCCL does not tell
   bool broadcast(std::span<char>, std::chrono::nanoseconds) override { return false; }
