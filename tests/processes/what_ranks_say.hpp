@@ -96,6 +96,11 @@ std::vector<std::string> on_threads(int p, F f,
   return said;
 }
 
+/// Waits until that process is stopped. A signal to continue that comes before has no effect.
+inline void wait_until_stopped(pid_t process) {
+  while (!kolo::detail::os::is_stopped({process}) && kolo::detail::os::is_alive({process})) ::sched_yield();
+}
+
 /// Whether any rank was late.
 inline bool any_is_late(const launch_result& end) {
   for (const std::string& said : end.said)

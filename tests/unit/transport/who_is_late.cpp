@@ -19,17 +19,22 @@ int late(std::vector<sign> of, int first) { return kolo::detail::transport::who_
 /// f(call) for calls with different patterns of waits.
 template <class F>
 void every_way(F f) {
-  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::ring{}); });
-  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::one_shot{}); });
-  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::two_shot{}); });
-  f([](auto& comm, auto& x, auto o) { kolo::allreduce(comm, x, o, kolo::recursive_doubling{}); });
-  f([](auto& comm, auto& x, auto o) {
-    kolo::reduce(comm, x, x, o, 0, kolo::chain{}), kolo::broadcast(comm, x, 0, kolo::chain{});
+  f([](auto& comm, auto& x, auto o, auto t) { kolo::allreduce(comm, x, o, kolo::ring{}, t); });
+  f([](auto& comm, auto& x, auto o, auto t) { kolo::allreduce(comm, x, o, kolo::one_shot{}, t); });
+  f([](auto& comm, auto& x, auto o, auto t) { kolo::allreduce(comm, x, o, kolo::two_shot{}, t); });
+  f([](auto& comm, auto& x, auto o, auto t) { kolo::allreduce(comm, x, o, kolo::recursive_doubling{}, t); });
+  f([](auto& comm, auto& x, auto o, auto t) {
+    kolo::reduce(comm, x, x, o, 0, kolo::chain{}, t), kolo::broadcast(comm, x, 0, kolo::chain{}, t);
   });
 }
 
-void wait_until_stopped(pid_t process) {
-  while (!kolo::detail::os::is_stopped({process})) ::sched_yield();
+/// The first result of run(timeout) that `is_right`, or that with the longest timeout: on a busy machine any rank may be late, and it is then named.
+template <class Run, class Right>
+auto with_patience(Run run, Right is_right) {
+  auto timeout = 150ms;
+  auto said = run(timeout);
+  while (!is_right(said) && timeout < 2s) said = run(timeout *= 4);
+  return said;
 }
 
 }  // namespace
@@ -74,92 +79,105 @@ TEST_CASE("a timeout names the cycle in which all ranks wait") {
 
 TEST_CASE("a thread that is stuck in its operator is named by all ranks, also by those that wait for others") {
   every_way([](auto call) {
-    constexpr int p = 5, stuck = 3;
-    std::atomic<bool> given_up{false};
-    const auto said = on_threads(p,
-                                 [&](auto& comm) {
-                                   std::vector<int> x(500);
-                                   const auto op = [&, wait = comm.rank() == stuck](int a, int b) {
-                                     if (wait) given_up.wait(false);
-                                     return a + b;
-                                   };
-                                   kolo::barrier(comm, {.timeout = 60s});
-                                   const auto end = end_of([&] { call(comm, x, op), kolo::barrier(comm); });
-                                   if (comm.rank() != stuck && end != "fine") given_up = true, given_up.notify_all();
-                                   return end;
-                                 },
-                                 {.timeout = 150ms});
-    CHECK(said == all_say(p, "timeout 3"));
+    constexpr int p = 5, stuck = 3, asks = 1;  // whose deadline passes: it waits for others than the stuck rank
+    const auto said_within = [&](std::chrono::milliseconds timeout) {
+      std::atomic<bool> given_up{false};
+      return on_threads(p, [&](auto& comm) {
+        std::vector<int> x(500);
+        const auto op = [&, wait = comm.rank() == stuck](int a, int b) {
+          if (wait) given_up.wait(false);
+          return a + b;
+        };
+        const kolo::threads::communicator::options its{.timeout = comm.rank() == asks ? timeout : 60s};
+        kolo::barrier(comm);
+        const auto end = end_of([&] { call(comm, x, op, its), kolo::barrier(comm, its); });
+        if (comm.rank() != stuck && end != "fine") given_up = true, given_up.notify_all();
+        return end;
+      });
+    };
+    const auto right = all_say(p, "timeout 3");
+    CHECK(with_patience(said_within, [&](const auto& said) { return said == right; }) == right);
   });
 }
 
 TEST_CASE("a process that is stopped while it waits is named by all ranks") {
   every_way([](auto call) {
-    constexpr int p = 5, victim = 2, last = 4;
-    common<std::atomic<pid_t>> process;
-    const auto end = on_processes(p,
-                                  [&](auto& comm) {
-                                    std::vector<int> x(500);
-                                    if (comm.rank() == victim) *process = ::getpid();
-                                    kolo::barrier(comm, {.timeout = 60s});
-                                    if (comm.rank() == last) {  // keeps the others waiting until the victim waits too
-                                      while (comm.transport().recorder(victim)->last().peer < 0) ::sched_yield();
-                                      ::kill(*process, SIGSTOP);
-                                      wait_until_stopped(*process);
-                                    }
-                                    const auto said = words_of([&] { call(comm, x, kolo::sum), kolo::barrier(comm); });
-                                    ::kill(*process, SIGCONT);
-                                    return said;
-                                  },
-                                  {.timeout = 150ms});
-    CHECK(end.said == all_say(p, end.said[0]));
-    CHECK(end.said[0].find(": rank 2 is late: ") != std::string::npos);
-    CHECK(end.said[0].find("; its process is stopped; its last operation: ") != std::string::npos);
+    constexpr int p = 5, victim = 2, last = 4, asks = 0;
+    const auto end_within = [&](std::chrono::milliseconds timeout) {
+      common<std::atomic<pid_t>> process;
+      return on_processes(p, [&](auto& comm) {
+        std::vector<int> x(500);
+        if (comm.rank() == victim) *process = ::getpid();
+        const kolo::shm::communicator::options its{.timeout = comm.rank() == asks ? timeout : 60s};
+        if (comm.rank() == last) {  // keeps the others waiting until the victim waits too
+          while (!comm.transport().recorder(victim)->last().waits()) ::sched_yield();
+          ::kill(*process, SIGSTOP);
+          wait_until_stopped(*process);
+        }
+        const auto said = words_of([&] { call(comm, x, kolo::sum, its), kolo::barrier(comm, its); });
+        ::kill(*process, SIGCONT);
+        return said;
+      });
+    };
+    const auto is_named = [](const launch_result& end) {
+      return end.said == all_say(p, end.said[0]) && end.said[0].find(": rank 2 is late: ") != std::string::npos &&
+             end.said[0].find("; its process is stopped; its last operation: ") != std::string::npos;
+    };
+    const auto end = with_patience(end_within, is_named);
+    INFO(end.said[0]);
+    CHECK(is_named(end));
     CHECK(end.clean);
   });
 }
 
 TEST_CASE("a process that was stopped itself does not report the ranks that waited for it") {
-  common<std::atomic<pid_t>> process;
-  const auto end = on_processes(2, [&](auto& comm) {
-    const auto clock = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
-    int x[2]{};
-    kolo::barrier(comm, {.timeout = 60s});
-    if (comm.rank() == 1) {
-      return end_of([&] {
-        auto request = kolo::start_allreduce(comm, x, kolo::sum, {.timeout = 150ms});
-        request.test();
-        *process = ::getpid();
-        ::raise(SIGSTOP);
-        request.wait();
-      });
-    }
-    while (*process == 0) ::sched_yield();
-    wait_until_stopped(*process);
-    for (const auto late = clock() + 300'000'000; clock() < late;) ::sched_yield();
-    const auto woken = clock();
-    ::kill(*process, SIGCONT);
-    while (comm.transport().recorder(1)->last_poll() < woken && !comm.transport().failed()) ::sched_yield();
-    return end_of([&] { kolo::allreduce(comm, x, kolo::sum); });
-  });
-  CHECK(end.said == all_say(2, "fine"));
+  const auto said_within = [](std::chrono::milliseconds timeout) {
+    common<std::atomic<pid_t>> process;
+    const auto end = on_processes(2, [&](auto& comm) {
+      const auto clock = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
+      int x[2]{};
+      kolo::barrier(comm);
+      if (comm.rank() == 1) {
+        return end_of([&] {
+          auto request = kolo::start_allreduce(comm, x, kolo::sum, {.timeout = timeout});
+          request.test();
+          *process = ::getpid();
+          ::raise(SIGSTOP);
+          request.wait();
+        });
+      }
+      while (*process == 0) ::sched_yield();
+      wait_until_stopped(*process);
+      for (const auto late = clock() + 2 * timeout; clock() < late;) ::sched_yield();
+      const auto woken = std::chrono::nanoseconds{clock()}.count();
+      ::kill(*process, SIGCONT);
+      while (comm.transport().recorder(1)->last_poll() < woken && !comm.transport().failed()) ::sched_yield();
+      return end_of([&] { kolo::allreduce(comm, x, kolo::sum); });
+    });
+    return end.said;
+  };
+  const auto right = all_say(2, "fine");
+  CHECK(with_patience(said_within, [&](const auto& said) { return said == right; }) == right);
 }
 
 TEST_CASE("a rank that waits on another communicator is not named as the late rank of this one") {
-  const auto said = on_threads(3, [](auto& comm) {
-    constexpr int late = 2;
-    std::vector<int> x(300);
-    auto pair = comm.split(comm.rank() == late, 0);
-    return end_of([&] {
-      if (comm.rank() == late)
-        while (!comm.transport().failed()) ::sched_yield();
-      auto sum = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = 150ms});
-      if (comm.rank() == 0) kolo::barrier(pair);
-      sum.wait();
-      kolo::barrier(pair);
-    });
-  });
-  CHECK(said[1] == "timeout 2");
+  const auto said_within = [](std::chrono::milliseconds timeout) {
+    return on_threads(3, [&](auto& comm) {
+      constexpr int late = 2;
+      std::vector<int> x(300);
+      auto pair = comm.split(comm.rank() == late, 0);
+      return end_of([&] {
+        if (comm.rank() == late)
+          while (!comm.transport().failed()) ::sched_yield();
+        auto sum = kolo::start_allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = timeout});
+        if (comm.rank() == 0) kolo::barrier(pair);
+        sum.wait();
+        kolo::barrier(pair);
+      });
+    })[1];
+  };
+  const auto is_right = [](const std::string& said) { return said == "timeout 2"; };
+  CHECK(with_patience(said_within, is_right) == "timeout 2");
 }
 
 TEST_CASE("if all ranks wait, none is named") {
