@@ -58,8 +58,10 @@ TEST_CASE("a rank that leaves early is named") {
 
 TEST_CASE("a late rank is named by the others, and gets the error when it arrives") {
   wire given_up;
+  const common<std::atomic<int>> begun;
   const auto end = on_processes(2, [&](auto& comm) {
     kolo::barrier(comm);
+    for (++*begun; *begun < 2;) ::sched_yield();  // the barrier has ended on both
     if (comm.rank() == 1) given_up.hear();
     std::vector<int> x(100);
     const auto words = words_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::ring{}, {.timeout = 200ms}); });
@@ -83,6 +85,7 @@ TEST_CASE("a stopped rank gives timeout, not peer_died") {
       return end_of([&] { kolo::barrier(comm); });
     }
     while (*stopped == 0) ::sched_yield();
+    wait_until_stopped(*stopped);
     const auto said = end_of([&] { kolo::barrier(comm, {.timeout = 300ms}); });
     ::kill(*stopped, SIGCONT);
     return said;

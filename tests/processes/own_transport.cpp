@@ -113,8 +113,10 @@ TEST_CASE("own transport: a rank is killed after its last call: the others are n
 
 TEST_CASE("own transport: a stopped rank is named after the timeout") {
   common<std::atomic<pid_t>> victim;
+  const common<std::atomic<int>> begun, given_up;
   const auto said = on_tcp_processes(3, [&](auto& comm) -> std::string {
     kolo::barrier(comm);
+    for (++*begun; *begun < 3;) ::sched_yield();
     if (comm.rank() == 1) {
       *victim = ::getpid();
       for (;;) ::pause();
@@ -124,6 +126,7 @@ TEST_CASE("own transport: a stopped rank is named after the timeout") {
     int x = 0;
     const auto end = end_of([&] { kolo::broadcast(comm, std::span{&x, 1}, 1, kolo::one_shot{}, {.timeout = 200ms}); });
     const auto next = end_of([&] { kolo::barrier(comm); });
+    for (++*given_up; *given_up < 2;) ::sched_yield();  // neither learns of the death
     if (comm.rank() == 0) ::kill(*victim, SIGKILL);
     return end + ", " + next;
   });

@@ -81,8 +81,10 @@ TEST_CASE("receive: a stopped peer is named after the timeout") {
     }
     kolo::receive(comm, y, 1);
     kolo::send(comm, x, 1);
+    const auto peer = static_cast<pid_t>(comm.transport().who(1).among);
+    wait_until_stopped(peer);
     const auto words = words_of([&] { kolo::receive(comm, y, 1, {.timeout = 300ms}); });
-    ::kill(static_cast<pid_t>(comm.transport().who(1).among), SIGCONT);
+    ::kill(peer, SIGCONT);
     return words.find("receive #2, round 0, rank 0: rank 1 is late") != std::string::npos &&
                    words.find("its process is stopped") != std::string::npos
                ? std::string{"timeout 1"}
@@ -107,7 +109,7 @@ TEST_CASE("exchange: a rank that wakes when its peer has made two calls more tak
         };
         while (!sleeps_in_exchange() && !comm.transport().failed()) ::sched_yield();
         ::kill(peer.pid, SIGSTOP);
-        while (!os::is_stopped(peer) && os::is_alive(peer)) ::sched_yield();
+        wait_until_stopped(peer.pid);
         kolo::exchange(comm, x, y, 1);  // the two ranks use a different memory for each of the three calls
         kolo::send(comm, more, 1);
         kolo::broadcast(comm, x, 0);

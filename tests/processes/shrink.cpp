@@ -154,14 +154,17 @@ TEST_CASE("shrink: ranks are killed one after another, until one is left") {
 
 TEST_CASE("shrink: a stopped rank is left out, and gets an error when it continues") {
   common<std::atomic<pid_t>> stopped;
+  const common<std::atomic<int>> begun;
   const auto end = on_processes(3, [&](auto& comm) -> std::string {
     kolo::barrier(comm);
+    for (++*begun; *begun < 3;) ::sched_yield();
     if (comm.rank() == 1) {
       *stopped = ::getpid();
       ::raise(SIGSTOP);
       return end_of([&] { comm.shrink(); });
     }
     while (*stopped == 0) ::sched_yield();
+    wait_until_stopped(*stopped);
     const auto first = end_of([&] { kolo::barrier(comm, {.timeout = 300ms}); });
     auto rest = comm.shrink({.timeout = 3s});
     auto said = first + laws::is_whole(rest, comm.rank() / 2, 2);

@@ -400,6 +400,7 @@ TEST_CASE("a rank that is stopped while it reports a failure does not block the 
     kolo::barrier(comm);
     if (comm.rank() == 0) {
       while (*stopped == 0) ::sched_yield();
+      wait_until_stopped(*stopped);
       const auto said = end_of([&] { kolo::barrier(comm, {.timeout = 100ms}); });
       ::kill(*stopped, SIGCONT);
       return said;
