@@ -175,7 +175,8 @@ inline std::string threads_are_waited_for() {
       }
       return a + b;
     };
-    const auto said = end_of([&] { kolo::allreduce(comm, x, op, kolo::two_shot{}, {.timeout = 50ms}); });
+    const kolo::threads::communicator::options its{.timeout = comm.rank() == 0 ? 50ms : 60s};
+    const auto said = end_of([&] { kolo::allreduce(comm, x, op, kolo::two_shot{}, its); });
     if (comm.rank() == 0) has_ended = true;
     return too_early ? "the call returned while its peer still read its memory" : said == "timeout 1" ? "" : said;
   }));
@@ -183,10 +184,11 @@ inline std::string threads_are_waited_for() {
 
 /// Rank 0 has claimed rank 1's piece and waits for rank 2; all fail, and no rank waits for a read that rank 0 will not make.
 inline std::string who_fails_lets_go() {
-  std::latch given_up{2};
+  std::latch begun{3}, given_up{2};
   return together(on_threads(3, [&](auto& comm) -> std::string {
     std::vector<int> x(2000, 1), y(6000);
     kolo::barrier(comm);
+    begun.arrive_and_wait();
     if (comm.rank() == 2) return given_up.wait(), "";
     const kolo::threads::communicator::options soon{.timeout = 50ms};
     const auto said = end_of([&] {  // the sender runs a stream, the receiver a plan

@@ -23,10 +23,11 @@ namespace {
 /// All ranks except the last make the call; the last one makes it when it has failed on all others.
 template <class F>
 std::vector<std::string> without_the_last(int p, F call) {
-  std::latch given_up{p - 1};
+  std::latch begun{p}, given_up{p - 1};
   return on_threads(p, [&](auto& comm) {
     const bool late = comm.rank() == p - 1;
     kolo::barrier(comm);
+    begun.arrive_and_wait();  // else one may give up while another has not left the barrier
     if (late) given_up.wait();
     const auto said = end_and_next(comm, [&] { call(comm); });
     if (!late) given_up.count_down();
@@ -71,9 +72,10 @@ TEST_CASE("a timeout of split, symmetric, node_communicator or clock_offset_of n
 }
 
 TEST_CASE("a timeout reports the rank, the operation, the round and the time") {
-  std::latch given_up{1};
+  std::latch begun{2}, given_up{1};
   const auto said = on_threads(2, [&](auto& comm) -> std::string {
     kolo::barrier(comm);
+    begun.arrive_and_wait();  // the barrier has ended on both
     if (comm.rank() == 1) {
       given_up.wait();
       return "";
@@ -513,9 +515,10 @@ TEST_CASE("a failed communicator refuses split, start and plan") {
 }
 
 TEST_CASE("a late rank fails the split communicator, and its parent goes on") {
-  std::latch given_up{1};
+  std::latch have_child{2}, given_up{1};
   const auto said = on_threads(2, [&](auto& comm) {
     auto child = comm.split(0, 0);
+    have_child.arrive_and_wait();
     if (comm.rank() == 1) given_up.wait();
     const auto in_child = end_of([&] { kolo::barrier(child, {.timeout = 50ms}); });
     if (comm.rank() == 0) given_up.count_down();

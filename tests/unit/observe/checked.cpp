@@ -187,11 +187,12 @@ TEST_CASE("checked: an extra call names a rank that has left or is late") {
 }
 
 TEST_CASE("checked: a rank that is late after a split is named") {
-  std::latch given_up{2};
+  std::latch have_part{3}, given_up{2};
   const auto said = on_threads(
       3,
       [&](auto& comm) {
         const auto part = comm.split(0, 0);
+        have_part.arrive_and_wait();
         if (comm.rank() == 0) given_up.wait();
         const auto words = words_of([&] { kolo::barrier(comm, {.timeout = 200ms}); });
         if (comm.rank() != 0) given_up.count_down();
