@@ -148,15 +148,16 @@ void disagreements(mpi_world& world) {
 void late(mpi_world& world) {
   world.run("a late rank", [&](complaints& wrong) {
     kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
-    const int last = comm.size() - 1;
+    const bool is_late = comm.rank() == comm.size() - 1;
     std::vector<int> x(50'000, comm.rank());
-    if (comm.rank() == last) std::this_thread::sleep_for(600ms);
+    if (is_late) MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
-    const auto end = end_of(
-        [&] { kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{}, {.timeout = comm.rank() == last ? 20s : 300ms}); });
+    const auto end =
+        end_of([&] { kolo::allreduce(comm, x, kolo::sum, kolo::one_shot{}, {.timeout = is_late ? 20s : 300ms}); });
     wrong.expect(end.starts_with("timeout "), "ended with \"" + end + '"');
     wrong.expect(MPI_Wtime() - begin < 15, "the deadline did not hold");
     std::fill(x.begin(), x.end(), -1);
+    if (!is_late) MPI_Barrier(MPI_COMM_WORLD);
     expect_end(wrong, end_of([&] { kolo::barrier(comm); }), end);
     std::this_thread::sleep_for(50ms);
     wrong.expect(std::all_of(x.begin(), x.end(), [](int i) { return i == -1; }),
@@ -173,11 +174,14 @@ void under_way(mpi_world& world) {
     if (!is_last) {
       auto added = kolo::start_allreduce(comm, ten, sum, kolo::sum, kolo::one_shot{});
       auto gathered = kolo::start_allgather(comm, x, all, kolo::ring{});
+      MPI_Barrier(MPI_COMM_WORLD);  // after the first failure a start is refused
       const auto end = end_of([&] { kolo::barrier(comm, {.timeout = 100ms}); });
       wrong.expect(end.starts_with("timeout "), "ended with \"" + end + '"');
       expect_end(wrong, end_of([&] { added.wait(); }), end);
       expect_end(wrong, end_of([&] { gathered.wait(); }), end);
       std::fill(all.begin(), all.end(), -1);
+    } else {
+      MPI_Barrier(MPI_COMM_WORLD);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (is_last)
@@ -223,7 +227,7 @@ void packed_late(mpi_world& world) {
       kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
       if (is_late) MPI_Barrier(MPI_COMM_WORLD);
       const auto half = [&](auto& v) { return kolo::strided<double, 1>{v.data(), {n}, {2}}; };
-      kolo::scan(comm, half(x), half(y), kolo::sum, kolo::native{}, {.timeout = 100ms});
+      kolo::scan(comm, half(x), half(y), kolo::sum, kolo::native{}, {.timeout = 1s});  // by then all have begun
     });
     if (is_late) return;
     expect_end(wrong, end, "timeout -1");

@@ -196,15 +196,17 @@ void refusals(mpi_world& world) {
     if (world.size() == 1) return;
     static int x = 1;  // in use by MPI until it ends
     kolo::mpi::communicator comm{MPI_COMM_WORLD};
-    if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds{300});
+    const bool is_late = world.rank() == 0;
+    if (is_late) MPI_Barrier(MPI_COMM_WORLD);  // until the others have thrown
     try {
       kolo::allreduce(comm, std::span{&x, 1}, kolo::sum, native,
-                      {.timeout = world.rank() == 0 ? std::chrono::seconds{20} : std::chrono::milliseconds{100}});
+                      {.timeout = is_late ? std::chrono::seconds{20} : std::chrono::milliseconds{100}});
       kolo::barrier(comm);  // the late rank's allreduce may complete; then barrier reports the timeout
       wrong.say("the deadline did not hold");
     } catch (const kolo::error& e) {
       wrong.expect(e.code() == kolo::errc::timeout, e.what());
     }
+    if (!is_late) MPI_Barrier(MPI_COMM_WORLD);
   });
 }
 
