@@ -156,7 +156,7 @@ TEST_CASE("nccl: communicators are destroyed after success, and aborted after a 
   CHECK(nccl_double::misuse == "");
   nccl_double::reset();
   kolo::threads::run(2, [](auto& host) {  // the deadline also holds for the destructor
-    auto comm = std::make_unique<kolo::nccl::communicator>(host, kolo::nccl::options{.timeout = 50ms});
+    auto comm = std::make_unique<kolo::nccl::communicator>(host, kolo::nccl::options{.timeout = 1s});
     kolo::barrier(host);
     if (host.rank() == 0) comm.reset();
     kolo::barrier(host);
