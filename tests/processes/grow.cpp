@@ -269,6 +269,7 @@ TEST_CASE("grow: a member is killed while newcomers are awaited: the others get 
 TEST_CASE("grow: rank 0 is stopped while it awaits newcomers: the other members grow without it, by its spare") {
   const auto meeting = laws::fresh_meeting();
   common<std::array<std::atomic<pid_t>, 4>> members;
+  const common<std::atomic<int>> have_failed;
   auto spare = joining(meeting, [](auto& comm) { return laws::works_after_growing(comm, 2, 3); }, {.timeout = 20s});
   child stopper{[&] {
     while (!kolo::detail::launch::connect_to(place_of(meeting))) ::sched_yield();
@@ -281,8 +282,9 @@ TEST_CASE("grow: rank 0 is stopped while it awaits newcomers: the other members 
     (*members)[static_cast<std::size_t>(rank)] = ::getpid();
     const auto first = end_of([&] { comm.grow(meeting, {.timeout = 60s, .newcomers = 5}); });
     if (rank == 0) return first;
+    for (++*have_failed; *have_failed < 2;) ::sched_yield();
     const auto second = end_of([&] {
-      comm = comm.shrink({.timeout = 500ms});
+      comm = comm.shrink({.timeout = 1s});
       comm = comm.grow(meeting, {.timeout = 10s});
     });
     ::kill((*members)[0], SIGCONT);
