@@ -195,7 +195,7 @@ TEST_CASE("a helper waiting for gradients is interrupted and helps again later; 
                        for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
                        t.expect(optimizer.step());
                      },
-                     {.timeout = std::chrono::milliseconds{200}});
+                     {.timeout = std::chrono::seconds{2}});  // in which the helper must begin
   CHECK(t.wrong == 0);
   kolo::threads::run(1, [&](auto& comm) {  // without waiting for the timeout of minutes
     model mine{sizes};
