@@ -224,10 +224,11 @@ def coalesced(r, p):
 
 def monitored(r, p):
     """A rank that does not call is named, and gets the error when it calls; the group can be used afterwards."""
-    barrier, soon = dist.group.WORLD.monitored_barrier, datetime.timedelta(milliseconds=30)
+    barrier = dist.group.WORLD.monitored_barrier
 
-    def miss(late, words, **named):
-        """Rank 0's barrier times out on the ranks in `late`."""
+    def miss(late, words, seconds, **named):
+        """Rank 0's barrier times out on the ranks in `late`; all others call within its `seconds`."""
+        soon = datetime.timedelta(seconds=seconds)
         if r not in late:
             refused(words if r == 0 else f"Rank {r} successfully reached", barrier, soon, **named)
         dist.barrier()
@@ -235,9 +236,9 @@ def monitored(r, p):
             refused(f"Rank {r} successfully reached", barrier, soon)
 
     barrier()
-    miss([p - 1], f"Rank {p - 1} failed to pass monitoredBarrier")
+    miss([p - 1], f"Rank {p - 1} failed to pass monitoredBarrier", 2)
     everybody = list(range(1, p))
-    miss(everybody, f"Rank{'s' if p > 2 else ''} {', '.join(map(str, everybody))} failed", wait_all_ranks=True)
+    miss(everybody, f"Rank{'s' if p > 2 else ''} {', '.join(map(str, everybody))} failed", 0.1, wait_all_ranks=True)
     barrier()
     store = dist.distributed_c10d._get_default_store()
     dist.barrier()
