@@ -81,8 +81,18 @@ def patterns_for(header):
     return said + [test for subject, test in SUBJECTS.items() if re.fullmatch(subject, header)]
 
 
-def for_header(header, rows):
+def proofs_without(header, repository, rows):
+    """The static tests of schedules that do not include a header which others of them include."""
+    proofs = [row[0] for row in rows if row[0].startswith("static.schedules_")]
+    text = {name: (repository / f"tests/static/{name.split('.')[1]}.cpp").read_text() for name in proofs}
+    without = [name for name in proofs if f"<kolo/{header}>" not in text[name]]
+    return without if len(without) < len(proofs) else []
+
+
+def for_header(header, repository, rows):
     said, patterns = [], patterns_for(header)
+    without = proofs_without(header, repository, rows)
+    rows = [row for row in rows if row[0] not in without]
     for row in rows:
         name, source, _ = row
         if name == f"headers.alone.kolo/{header}" or (name.startswith("mutants.") and source == header):
@@ -117,7 +127,7 @@ def choose(name, repository, rows):
         return run_together(listed)
     named = [h for h in headers if "/" in bare and h in (bare, f"{bare}.hpp")]
     if named:
-        return for_header(named[0], rows)
+        return for_header(named[0], repository, rows)
     files = [row for row in rows if row[1].startswith("/") and plain(f"/{row[1]}").endswith(f"/{plain(bare)}") and not bare.endswith(".hpp")]
     if files:
         return [line for row in files for line in run_alone(row)]
@@ -126,7 +136,7 @@ def choose(name, repository, rows):
         return run_together(mutant)
     named = [h for h in headers if stem(h) == stem(bare)]
     if named:
-        return [line for h in named for line in for_header(h, rows)]
+        return [line for h in named for line in for_header(h, repository, rows)]
     said = []
     for row in rows:
         if row[1].endswith(".cpp") and Path(row[1]).exists() and any(t.startswith("one.") for t in row[2]):
@@ -149,8 +159,9 @@ def self_test():
 
     rows = [unit("shm.a", "x"), unit("shm.b", "x"), unit("schedule.proof", "s"), unit("schedule.r", "s"), unit("schedule.verify", "s"),
             ("laws.routed", "/t/laws/routed.cpp", ["test.laws", "one.laws.routed"]),
-            ("mutants.m", "schedule/r.hpp", ["kolo_mutants_s"]), ("headers.alone.kolo/schedule/r.hpp", "schedule/r.hpp", [])]
-    header = ["target kolo_mutants_s", "test mutants.m", "test headers.alone.kolo/schedule/r.hpp"]
+            ("mutants.m", "schedule/r.hpp", ["kolo_mutants_s"]), ("headers.alone.kolo/schedule/r.hpp", "schedule/r.hpp", []),
+            ("static.schedules_r", "", []), ("static.schedules_q", "", [])]
+    header = ["target kolo_mutants_s", "test mutants.m", "test headers.alone.kolo/schedule/r.hpp", "test static.schedules_r"]
     wanted = {
         "unit.shm.a": alone("shm.a"),
         "tests/unit/shm/b.cpp": alone("shm.b"),
@@ -163,7 +174,7 @@ def self_test():
         "unit": together("x", "shm.a", "shm.b") + together("s", "schedule.proof", "schedule.r", "schedule.verify"),
         "schedule/r": alone("schedule.proof", "schedule.r") + header,
         "include/kolo/schedule/r.hpp": alone("schedule.proof", "schedule.r") + header,
-        "schedule/prover.hpp": alone("schedule.proof", "schedule.verify"),
+        "schedule/prover.hpp": alone("schedule.proof", "schedule.verify") + ["test static.schedules_r", "test static.schedules_q"],
         "m": header[:2],
         "mutants.m": header[:2],
         "mutants/schedule.ini": header[:2],
@@ -175,6 +186,10 @@ def self_test():
             path = Path(repository, "include/kolo", name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
+        for name, text in (("r", "#include <kolo/schedule/r.hpp>"), ("q", "")):
+            path = Path(repository, f"tests/static/schedules_{name}.cpp")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
         for name, lines in wanted.items():
             said = choose(name, Path(repository), rows)
             if said != lines:
