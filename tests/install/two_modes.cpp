@@ -3,10 +3,15 @@
 #include <kolo/kolo.hpp>
 
 #include <cstdio>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 /// Defined by the file in compiled mode; only code of the same mode can link it.
 void add(kolo::threads::communicator& comm, std::vector<int>& x);
+
+// Containers ask such questions of their elements.
+static_assert(!std::is_constructible_v<kolo::threads::communicator, int>);
 
 #ifdef KOLO_COMPILED
 void add(kolo::threads::communicator& comm, std::vector<int>& x) { kolo::allreduce(comm, x, kolo::sum); }
@@ -15,7 +20,9 @@ int run_compiled() {
   int sum = 0;
   kolo::threads::run(3, [&](auto& comm) {
     std::vector<int> x(1, comm.rank());
-    add(comm, x);
+    const std::optional kept{comm.split(0, comm.rank())};
+    auto same = *kept;
+    add(same, x);
     if (comm.rank() == 0) sum = x[0];
   });
   return sum;

@@ -29,9 +29,13 @@ struct options_of {
   using type = typename T::options;
 };
 
-/// Whether a transport can be constructed from these; specialised for a transport that is only declared.
+/// Whether a transport can be constructed from these: one that is only declared, as those of the library are in
+/// compiled mode, cannot, unless this is specialised for it.
 template <class T, class... Args>
-inline constexpr bool is_made_of = std::constructible_from<T, Args...>;
+inline constexpr bool is_made_of = requires {
+  sizeof(T);
+  requires std::constructible_from<T, Args...>;
+};
 
 /// In compiled mode: the transports whose engines are in the library.
 template <class T>
