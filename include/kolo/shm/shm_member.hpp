@@ -298,7 +298,7 @@ class shm_member {
     for (int r = 0; r < size(); ++r) {
       auto& sign = all[std::size_t(r)];
       sign = recorder_of(base_.get(), shape_, r).sign(s.number_for_all(), recently.time_since_epoch().count());
-      if (r == rank_) sign = {transport::sign_of_life::waiting, s.peer};
+      if (r == rank_) sign = {transport::sign_of_life::waiting, s.peer, 0, s.is_point_to_point};
       else if (sign.is != transport::sign_of_life::done && is_stopped(r)) sign.is = transport::sign_of_life::stopped;
       else if (sign.is == transport::sign_of_life::waiting && sign.awaits == r)
         sign.is = transport::sign_of_life::silent;  // it names itself, so it waits for no other rank

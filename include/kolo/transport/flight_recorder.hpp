@@ -134,6 +134,7 @@ class alignas(128) flight_recorder {
     if (sequence != 0 && ended >= sequence) s.is = sign_of_life::done;
     else if (s.polled >= recently && (waits_in == 0 || ended < waits_in)) s.is = sign_of_life::waiting;
     else s.is = begun > ended ? sign_of_life::silent : sign_of_life::busy;
+    s.needs_one = waits_in == 0 && last().with >= 0 && !last().has_ended;
     return s;
   }
 

@@ -26,6 +26,7 @@ struct sign_of_life {
   what is = done;
   int awaits = -1;          ///< of a waiting rank: the rank that it last polled for
   std::int64_t polled = 0;  ///< when it last polled; 0: never
+  bool needs_one = false;   ///< it waits in a point-to-point operation: for that rank, and for no other
 };
 
 inline constexpr int not_known = -1;
@@ -33,14 +34,20 @@ inline constexpr int not_known = -1;
 /// `first`: the rank that the asking rank waits for; the asking rank's own sign is `waiting`. The rank that a waiting
 /// rank last polled for is one it needs, so the rank at the end of such a chain, which does not wait, is late. If the
 /// chain is a circle (several ranks are awaited at once, and the one polled last also waits), the late rank is one that
-/// is stopped, or else the one that has not polled for longest. If all wait, it is `not_known`.
+/// is stopped, or else the one that has not polled for longest. If all wait, or those of the circle need no other rank,
+/// it is `not_known`.
 [[gnu::cold, gnu::noinline]] inline int who_is_late(std::span<const sign_of_life> of, int first) {
   const auto count = int(of.size());
   const auto at = [&](int r) -> const sign_of_life& { return of[std::size_t(r)]; };
   int end = first;
-  for (int steps = 0; steps < count && end >= 0 && end < count && at(end).is == sign_of_life::waiting; ++steps)
+  bool need_one = true;
+  for (int steps = 0; steps < count && end >= 0 && end < count && at(end).is == sign_of_life::waiting; ++steps) {
+    need_one = need_one && at(end).needs_one;
     end = at(end).awaits;
-  const bool is_found = end >= 0 && end < count && at(end).is > sign_of_life::waiting;
+  }
+  const bool is_known = end >= 0 && end < count;
+  if (is_known && need_one && at(end).is == sign_of_life::waiting) return not_known;
+  const bool is_found = is_known && at(end).is > sign_of_life::waiting;
   if (is_found && at(end).is != sign_of_life::silent) return end;
   int longest = not_known;
   for (int r = 0; r < count; ++r) {
@@ -77,7 +84,7 @@ inline constexpr int not_known = -1;
   if (late == not_known) {  // the circle may be cut, since it is as long as there are ranks
     const auto circle = cycle_from(of, first);
     return core::text_of({"rank ", first, in_time, last,
-                          ", and it waits itself, as all do: ", circle.empty() ? "who is late is not known" : circle});
+                          ", and it waits itself: ", circle.empty() ? "who is late is not known" : circle});
   }
   const auto at = std::size_t(late);
   const bool is_stopped = at < of.size() && of[at].is == sign_of_life::stopped;
