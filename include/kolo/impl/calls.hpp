@@ -79,6 +79,8 @@ void check_elements(engine<T>& e, const collective_args& args) {
   }
 }
 
+inline constexpr const char* nowhere = "a view has elements, and their address is null";
+
 /// Prepares a call that is not among the recent ones.
 template <class T>
 [[gnu::noinline]] void prepare_anew(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed,
@@ -120,6 +122,8 @@ template <class T>
 
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
+  if (args.in.is_nowhere() || args.out.is_nowhere()) [[unlikely]]
+    refuse(e, args.operation(), nowhere);
   if constexpr (has_small_calls<T> && !RefusesCalls<T>)
     if (const auto& known = e.resolved.recent(&traits);
         known.is_of(traits, args.compute.element_bytes, agreed, root) && !args.send_counts) {
@@ -174,6 +178,8 @@ void pairs<T>::run_small(const collective_args& args, const small_call_plan& pla
 
 template <class T>
 void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t user_tag) {
+  if (args.in.is_nowhere() || args.out.is_nowhere()) [[unlikely]]
+    refuse(e, args.operation(), nowhere);
   if (!e.pairs) e.pairs = std::make_shared<pairs<T>>(e);
   const kind k = args.collective;
   if (args.peer != e.transport.rank()) resolve_named(e, args);

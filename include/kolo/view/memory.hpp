@@ -42,6 +42,8 @@ struct memory {
   contiguous_run at(std::size_t element) const {
     return find == nullptr ? contiguous_run{base + element * element_bytes, count - element} : find(view, element);
   }
+  /// Whether it has elements, which would be at the null pointer.
+  bool is_nowhere() const { return base == nullptr && count != 0 && find == nullptr; }
 };
 
 namespace detail::view {

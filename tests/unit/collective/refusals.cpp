@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Invalid arguments on one rank: an error with a message there, a failure on the others, and a communicator that reports it from then on.
+#include <kolo/point_to_point.hpp>
 #include <kolo/scaled.hpp>
 
 #include "processes/what_ranks_say.hpp"
@@ -89,6 +90,13 @@ TEST_CASE("a view that ends too early is refused") {
                       is("invalid argument")));  // the others may get the failure before they begin
     CHECK(std::none_of(ends.begin(), ends.end(), is("fine")));
   }
+}
+
+TEST_CASE("elements at the null pointer are refused") {
+  const auto nowhere = std::span{static_cast<int*>(nullptr), 3};
+  expect_refused([&](auto& comm) { kolo::allreduce(comm, nowhere, kolo::sum); });
+  expect_refused([&](auto& comm) { kolo::broadcast(comm, nowhere, 0); });
+  expect_refused([&](auto& comm) { kolo::send(comm, nowhere, 0); });
 }
 
 TEST_CASE("negative counts are refused") {
