@@ -121,6 +121,7 @@ inline std::string pieces_lie_in_fetched_slots() {
     if (!is_fetched && sent.buffer > shape.slots) ++in_ring;
     sent.take_place(shape, bytes);
     ++sent.number;
+    sent.fetched = 0;
     if (i % 6 == 4) sent.fetched = 8192;
     if (i % 6 == 5 || i % 6 == 0) sent.fetched = 5000;
     for (const auto way : {stored_by::slot, stored_by::past_cache}) sent.copies.took(way, 9);

@@ -82,11 +82,14 @@ def patterns_for(header):
 
 
 def proofs_without(header, repository, rows):
-    """The static tests of schedules that do not include a header which others of them include."""
-    proofs = [row[0] for row in rows if row[0].startswith("static.schedules_")]
-    text = {name: (repository / f"tests/static/{name.split('.')[1]}.cpp").read_text() for name in proofs}
-    without = [name for name in proofs if f"<kolo/{header}>" not in text[name]]
-    return without if len(without) < len(proofs) else []
+    """The static tests of schedules that include neither that header nor one that is made of it, if others do."""
+    texts = {f"schedule/{h.name}": h.read_text() for h in (repository / "include/kolo/schedule").glob("*.hpp") if h.name != "catalogue.hpp"}
+    proofs = {row[0]: (repository / f"tests/static/{row[0].split('.')[1]}.cpp").read_text() for row in rows if row[0].startswith("static.schedules_")}
+    found, wanted = [header], set()
+    for part in found:
+        found += [h for h, text in texts.items() if f"<kolo/{part}>" in text and h not in found]
+        wanted |= {name for name, text in proofs.items() if f"<kolo/{part}>" in text}
+    return set(proofs) - wanted if wanted else set()
 
 
 def for_header(header, repository, rows):

@@ -79,7 +79,15 @@ void check_elements(engine<T>& e, const collective_args& args) {
   }
 }
 
-inline constexpr const char* nowhere = "a view has elements, and their address is null";
+/// Refuses elements at the null pointer, except where they matter on another rank only.
+template <class T>
+[[gnu::cold, gnu::noinline]] void refuse_nowhere(engine<T>& e, const collective_args& args, int root) {
+  const auto k = args.collective;
+  const bool elsewhere = root >= 0 && root != e.transport.rank();
+  const bool in = !elsewhere || k != kind::scatter, out = !elsewhere || (k != kind::gather && k != kind::reduce);
+  if ((in && args.in.is_nowhere()) || (out && args.out.is_nowhere()))
+    refuse(e, args.operation(), "a view has elements, and their address is null");
+}
 
 /// Prepares a call that is not among the recent ones.
 template <class T>
@@ -123,7 +131,7 @@ template <class T>
 template <class T>
 void prepare_call(engine<T>& e, collective_args& args, const call_traits& traits, std::size_t agreed, int root) {
   if (args.in.is_nowhere() || args.out.is_nowhere()) [[unlikely]]
-    refuse(e, args.operation(), nowhere);
+    refuse_nowhere(e, args, root);
   if constexpr (has_small_calls<T> && !RefusesCalls<T>)
     if (const auto& known = e.resolved.recent(&traits);
         known.is_of(traits, args.compute.element_bytes, agreed, root) && !args.send_counts) {
@@ -179,7 +187,7 @@ void pairs<T>::run_small(const collective_args& args, const small_call_plan& pla
 template <class T>
 void prepare_pair_call(engine<T>& e, collective_args& args, std::uint32_t types, std::uint32_t user_tag) {
   if (args.in.is_nowhere() || args.out.is_nowhere()) [[unlikely]]
-    refuse(e, args.operation(), nowhere);
+    refuse_nowhere(e, args, -1);
   if (!e.pairs) e.pairs = std::make_shared<pairs<T>>(e);
   const kind k = args.collective;
   if (args.peer != e.transport.rank()) resolve_named(e, args);

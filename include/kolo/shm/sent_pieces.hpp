@@ -25,12 +25,15 @@ class lines_in_turn {
 };
 
 struct sent_pieces {
+  /// Bytes. Fetching more takes longer than it saves.
+  static constexpr std::size_t most_fetched = 16 * 1024;
+
   lines_in_turn lines{};
   std::uint64_t number = 0, released = 0;
   std::uint64_t first = 0;                ///< the piece since which slots are taken one after another
   std::uint64_t awaited = 0;              ///< the last piece whose slot `returned` may be asked for; 0: none
   std::uint8_t buffer = 0;                ///< the one reserved last, counted from 1, as in `buffer_of`; 0: a line
-  std::size_t last = 0;                   ///< bytes of the last piece that was not in a line
+  std::size_t last = 0;                   ///< bytes of the last piece in a slot or in the ring
   std::size_t fetched = std::size_t(-1);  ///< bytes of the next slot that this rank has fetched; at first all
   std::uint8_t ring = 0;                  ///< its next free step
   bool has_turned = false;                ///< the ring's pages have been written: its times mean something
@@ -51,7 +54,7 @@ struct sent_pieces {
   }
   /// The piece lies there now.
   void take_place(const region_shape& s, std::size_t bytes) {
-    last = bytes, fetched = 0;
+    if (buffer != 0) last = bytes;
     if (buffer > s.slots) ring = std::uint8_t(buffer - s.slots - 1 + ring_steps_of(s, bytes));
   }
 

@@ -97,7 +97,7 @@ class slot_transport : public board_member {
   void flush() {
     board_member::flush();
     for (auto rest = std::exchange(to_fetch_, std::uint64_t{0}); rest != 0; rest &= rest - 1)
-      if (const int peer = std::countr_zero(rest); has_place(peer, 2)) fetch_next(peer);
+      if (const int peer = std::countr_zero(rest); first_polls() != 0 && has_place(peer, 2)) fetch_next(peer);
   }
 
   std::uint64_t commit(int peer, std::size_t bytes, std::uint64_t tag, const indirect& where = {}) {
@@ -110,6 +110,7 @@ class slot_transport : public board_member {
     s.spare = where.is_spare ? (spares_[std::size_t(peer)].pop() + 1) & 63 : 0;
     s.stored = where.stored;
     if (s.has_source || s.has_reply) indirect_of(buffer(rank_, peer, sent.buffer), shape_) = where;
+    sent.fetched = 0;
     if (!where.is_spare) sent.take_place(shape_, bytes);
     s.number.store(++sent.number, std::memory_order_release);
     sent.lines.advance();
@@ -117,8 +118,8 @@ class slot_transport : public board_member {
     notify(peer);
     const bool is_one_way = sent.awaited != sent.number, is_cached = where.stored != core::stored_by::past_cache;
     if (sent.buffer != 0 && !where.is_spare && is_one_way && is_cached) {
-      if (constexpr std::size_t few = 512; bytes <= few) fetch_next(peer);
-      else if (bytes <= 16 * 1024 && first_polls() != 0 && peer < 64) to_fetch_ |= std::uint64_t{1} << unsigned(peer);
+      if (bytes <= 512) fetch_next(peer);
+      else if (bytes <= sent.most_fetched && peer < 64) to_fetch_ |= std::uint64_t{1} << unsigned(peer);
     }
     return sent.number;
   }
@@ -126,8 +127,7 @@ class slot_transport : public board_member {
   received_slot peek(int peer) {
     const auto& next = received_[std::size_t(peer)];
     auto& s = next.lines.now();
-    if (s.number.load(std::memory_order_acquire) != next.number + 1) return {};
-    return in_place(peer, s);
+    return s.number.load(std::memory_order_acquire) == next.number + 1 ? in_place(peer, s) : received_slot{};
   }
 
   void release(int peer) {
@@ -379,8 +379,8 @@ class slot_transport : public board_member {
   [[gnu::noinline]] void fetch_next(int peer) {
     auto& sent = sent_[std::size_t(peer)];
     auto* const next = buffer(rank_, peer, sent.next_buffer(shape_));
-    for (std::size_t at = 0; at < sent.last; at += cache_line) KOLO_PREFETCH_TO_WRITE(next + at);
-    sent.fetched = sent.last;
+    sent.fetched = std::min(sent.last, sent.most_fetched);
+    for (std::size_t at = 0; at < sent.fetched; at += cache_line) KOLO_PREFETCH_TO_WRITE(next + at);
   }
 
   Memory memory_;

@@ -99,6 +99,22 @@ TEST_CASE("elements at the null pointer are refused") {
   expect_refused([&](auto& comm) { kolo::send(comm, nowhere, 0); });
 }
 
+TEST_CASE("elements at the null pointer are accepted where they matter on the root only") {
+  const auto said = on_threads(3, [](auto& comm) {
+    const bool is_root = comm.rank() == 0;
+    int one[1]{1}, all[3]{1, 1, 1};
+    const auto at_root = [&](std::span<int> x) {
+      return is_root ? x : std::span{static_cast<int*>(nullptr), x.size()};
+    };
+    return end_of([&] {
+      kolo::gather(comm, one, at_root(all), 0);
+      kolo::reduce(comm, one, at_root(all).first(1), kolo::sum, 0);
+      kolo::scatter(comm, at_root(all), one, 0);
+    });
+  });
+  CHECK(said == all_say(3, "fine"));
+}
+
 TEST_CASE("negative counts are refused") {
   expect_refused([](auto& comm) {
     std::vector<int> counts(static_cast<std::size_t>(comm.size()), -1);

@@ -177,9 +177,9 @@ TEST_CASE("a rank fetches its next slot once it has sent everything, unless it i
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
-  const auto send = [&] {
-    REQUIRE(a.reserve(1, 8192) != nullptr);
-    a.commit(1, 8192, 0);
+  const auto send = [&](std::size_t bytes) {
+    REQUIRE(a.reserve(1, bytes) != nullptr);
+    a.commit(1, bytes, 0);
     a.flush();
   };
   const auto lies_in_ring = [&] {
@@ -187,10 +187,16 @@ TEST_CASE("a rank fetches its next slot once it has sent everything, unless it i
     b.release(0);
     return is_in_ring;
   };
-  send(), send(), send();
+  send(8192), send(8192), send(8192);
   CHECK_FALSE(lies_in_ring());
-  CHECK(lies_in_ring() == (a.first_polls() == 0));  // ranks that share a core fetch nothing
+  const bool fetches_nothing = a.first_polls() == 0;  // ranks that share a core
+  CHECK(lies_in_ring() == fetches_nothing);
   CHECK(lies_in_ring());
+  a.reserve(1, 8192), a.commit(1, 8192, 0);
+  CHECK(lies_in_ring());
+  send(8), send(8192);  // after the short one as much was fetched as the long one before it took
+  CHECK_FALSE(lies_in_ring());
+  CHECK(lies_in_ring() == fetches_nothing);
 }
 
 #if defined(__SSE2__)
