@@ -51,6 +51,10 @@ void several(C& comm) {
     auto two = start_exchange(comm, std::span{there}.last(1), std::span{here}.last(1), peer);
     two.wait(), one.wait();
     expect(here[0] == peer && here[1] == 10 + peer, "two exchanges at once");
+    in[1].assign(n, -1);
+    auto message = comm.rank() == 0 ? start_send(comm, out[0], 1) : start_receive(comm, in[0], 0);
+    auto after = start_exchange(comm, out[1], in[1], peer);  // the message uses one of its directions
+    after.wait(), message.wait();
     for (int k = 0; k < 3; ++k) expect(in[k] == std::vector<int>(n, 10 * k + peer), "a wrong message");
   }
   std::vector<int> mine(n, comm.rank()), first(n), second(n);

@@ -135,10 +135,12 @@ struct engine : transport::progress_client, failing<engine<T>> {
     throw_if_failed();
     number(o);
     o.next = nullptr;
+    o.previous = newest;
     o.finished = o.has_failed = false;
     o.waiting = {};
-    o.is_up = false;
-    if (!o.is_point_to_point() && !newest) flight->begin(o.now.sequence, o.summary, o.tag);
+    o.is_up = o.is_point_to_point() && (!newest || newest->is_up);
+    if (o.is_point_to_point()) pairs->enqueue(o);
+    else if (!newest) flight->begin(o.now.sequence, o.summary, o.tag);
     (newest ? newest->next : oldest) = &o;
     newest = &o;
   }
@@ -184,19 +186,22 @@ struct engine : transport::progress_client, failing<engine<T>> {
       }
       oldest->finished = true;
       flight->end(oldest->now.sequence, oldest->summary);
-      remove(*oldest, nullptr);
+      remove(*oldest);
       result = advanced::moved;
     }
     if (o.has_failed) [[unlikely]]  // after its last step: in a flush, or in another thread's work on its views
       throw_if_failed();
     return advanced::finished;
   }
-  /// `o` has ended; `before` precedes it in the queue.
-  void remove(operation& o, operation* before) {
-    (before ? before->next : oldest) = o.next;
-    if (newest == &o) newest = before;
+  void remove(operation& o) {
+    (o.previous ? o.previous->next : oldest) = o.next;
+    (o.next ? o.next->previous : newest) = o.previous;
+    if (o.is_point_to_point()) pairs->remove(o);
     if (!newest) ends();
-    else if (!before && !oldest->is_point_to_point()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
+    if (o.previous) return;
+    if (!o.is_point_to_point())
+      for (operation* i = oldest; i && i->is_point_to_point(); i = i->next) i->is_up = true;
+    if (newest && !oldest->is_point_to_point()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
   }
 
   /// The operation that `o` waits for: itself, an earlier one with the same peer, or the oldest operation.
@@ -355,11 +360,10 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void abandon(operation& o) noexcept {
     take_over();
     take_back(o);
-    operation* before = nullptr;
-    for (operation* i = oldest; i; before = std::exchange(i, i->next)) {
+    for (operation* i = oldest; i; i = i->next) {
       if (i != &o) continue;
       for (operation* later = o.next; later; later = later->next) later->has_failed = true;
-      return remove(o, before);
+      return remove(o);
     }
   }
 };

@@ -43,7 +43,8 @@ struct operation {
   bool is_up = false;              ///< of a pair operation: no collective precedes it any more
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
   bool is_point_to_point() const { return peer >= 0; }
-  operation* next = nullptr;
+  operation *next = nullptr, *previous = nullptr;
+  operation *next_to = nullptr, *next_from = nullptr;  ///< of a pair operation: the next one to, or from, its peer
   const operation* blocker = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };
 

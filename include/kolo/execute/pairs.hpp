@@ -53,12 +53,6 @@ struct pair_signatures {
   call_signature mine{}, theirs{};
 };
 
-/// Whether two operations use a common direction of one pair.
-inline bool share_a_direction(const operation& a, const operation& b) {
-  const auto k = a.summary.what(), l = b.summary.what();
-  return a.peer == b.peer && (k == l || k == kind::exchange || l == kind::exchange);
-}
-
 /// The point-to-point part of an engine, created at the first such operation; virtual so that programs without any do
 /// not compile it.
 template <class T>
@@ -70,9 +64,11 @@ struct p2p_state {
   virtual ~p2p_state() = default;
   virtual void begin(operation& o) = 0;
   virtual void restore_number(const operation& o) = 0;
+  virtual void enqueue(operation& o) = 0;
+  virtual void remove(operation& o) noexcept = 0;
   virtual advanced advance(operation& awaited) = 0;
   virtual advanced advance_apart(operation& o, advance_fn f, scratch<memory>*& its, const void* stream) = 0;
-  virtual operation& blocker_of(operation& o) const = 0;
+  virtual operation& blocker_of(operation& o) = 0;
   virtual void run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) = 0;
   virtual std::unique_ptr<call_check> comparison_of(const call_types& types, const collective_args& args,
                                                     const options& of_call, call_site site) = 0;
@@ -86,7 +82,9 @@ class pairs final : public p2p_state<T> {
  public:
   using typename p2p_state<T>::memory, typename p2p_state<T>::options, typename p2p_state<T>::advance_fn;
 
-  explicit pairs(engine<T>& e) : engine_{e}, to_(std::size_t(e.transport.size())), from_(to_.size()) {}
+  explicit pairs(engine<T>& e) : engine_{e}, to_(std::size_t(e.transport.size())), from_(to_.size()) {
+    busy_.reserve(to_.size());
+  }
 
   /// Numbers the next operation between this rank and its peer, in the direction to the peer, or else from the peer;
   /// and enters it in the flight recorder.
@@ -105,22 +103,39 @@ class pairs final : public p2p_state<T> {
     if (k != kind::send) --at(from_, o).number;
   }
 
-  /// Advances all pair operations that no collective precedes; those with the peer of `awaited` last, so that a
-  /// transport that remembers one awaited ticket remembers theirs.
+  void enqueue(operation& o) override {
+    if (is_idle(o.peer)) busy_.push_back(o.peer);
+    for_directions(o, [&](direction& d, auto next) {
+      o.*next = nullptr;
+      (d.newest ? d.newest->*next : d.oldest) = &o;
+      d.newest = &o;
+    });
+  }
+  void remove(operation& o) noexcept override {
+    for_directions(o, [&](direction& d, auto next) {
+      operation* before = nullptr;
+      for (operation* i = d.oldest; i != &o; i = i->*next) before = i;
+      (before ? before->*next : d.oldest) = o.*next;
+      if (d.newest == &o) d.newest = before;
+    });
+    if (is_idle(o.peer)) busy_.erase(std::find(busy_.begin(), busy_.end(), o.peer));
+  }
+
+  /// Advances the oldest pair operation of each direction, unless a collective precedes it; those with the peer of
+  /// `awaited` last, so that a transport that remembers one awaited ticket remembers theirs.
   advanced advance(operation& awaited) override {
     auto result = advanced::stuck;
-    ++pass_;
-    for (const bool of_awaited : {false, true}) {
-      operation* before = nullptr;
-      for (operation *i = engine_.oldest, *next; i && i->is_point_to_point(); i = next) {
-        next = i->next;
-        i->is_up = true;
-        const auto a = (i->peer == awaited.peer) == of_awaited && take(*i) ? advance_one(*i) : advanced::stuck;
-        if (a != advanced::stuck) result = advanced::moved;
-        if (a == advanced::finished) engine_.remove(*i, before);
-        else before = i;
+    for (const bool of_awaited : {false, true})
+      for (auto i = busy_.size(); i-- > 0;) {
+        const auto peer = std::size_t(busy_[i]);
+        if ((busy_[i] == awaited.peer) != of_awaited) continue;
+        operation *const to = to_[peer].oldest, *const from = from_[peer].oldest;
+        for (operation* const o : {to, from != to ? from : nullptr}) {
+          const auto a = o && o->is_up && is_first(*o) ? advance_one(*o) : advanced::stuck;
+          if (a != advanced::stuck) result = advanced::moved;
+          if (a == advanced::finished) engine_.remove(*o);
+        }
       }
-    }
     if constexpr (MessageTransport<T>)
       if (result == advanced::moved && !transport::has_slots(engine_.transport))
         engine_.guard(awaited, [&] { engine_.transport.submit(); });
@@ -146,10 +161,12 @@ class pairs final : public p2p_state<T> {
     return a;
   }
 
-  operation& blocker_of(operation& o) const override {
-    for (operation* i = engine_.oldest; i != &o; i = i->next)
-      if (share_a_direction(*i, o)) return engine_.blocker_of(*i);  // an exchange waits for both directions
-    return o;
+  operation& blocker_of(operation& o) override {
+    operation* earlier = nullptr;  // an exchange waits for both directions
+    for_directions(o, [&](const direction& d, auto) {
+      if (d.oldest != &o) earlier = d.oldest;
+    });
+    return earlier ? engine_.blocker_of(*earlier) : o;
   }
 
   // Defined in impl/calls.hpp.
@@ -164,19 +181,22 @@ class pairs final : public p2p_state<T> {
 
  private:
   struct direction {
-    std::uint64_t number = 0, claimed_in = 0;
+    std::uint64_t number = 0;
+    operation *oldest = nullptr, *newest = nullptr;  ///< of those that have not ended
   };
   static direction& at(std::vector<direction>& all, const operation& o) { return all[std::size_t(o.peer)]; }
-
-  /// In a pass over all operations, oldest first: whether this one may progress, or an earlier one uses its direction.
-  bool take(const operation& o) {
+  /// Calls f(d, next) for each direction of `o`; `o.*next` is the operation after it there.
+  void for_directions(const operation& o, auto f) {
     const auto k = o.summary.what();
-    auto &to = at(to_, o), &from = at(from_, o);
-    const bool is_free =
-        (k == kind::receive || to.claimed_in != pass_) && (k == kind::send || from.claimed_in != pass_);
-    if (k != kind::receive) to.claimed_in = pass_;
-    if (k != kind::send) from.claimed_in = pass_;
-    return is_free;
+    if (k != kind::receive) f(at(to_, o), &operation::next_to);
+    if (k != kind::send) f(at(from_, o), &operation::next_from);
+  }
+  bool is_idle(int peer) const { return !to_[std::size_t(peer)].oldest && !from_[std::size_t(peer)].oldest; }
+  /// Whether no earlier one uses a direction of it.
+  bool is_first(const operation& o) {
+    bool all = true;
+    for_directions(o, [&](const direction& d, auto) { all = all && d.oldest == &o; });
+    return all;
   }
 
   advanced advance_one(operation& o) {
@@ -197,7 +217,7 @@ class pairs final : public p2p_state<T> {
 
   engine<T>& engine_;
   std::vector<direction> to_, from_;
-  std::uint64_t pass_ = 0;
+  std::vector<int> busy_{};  ///< the peers with which an operation has not ended
   const void* stream_ = nullptr;
   int in_flight_ = 0;
   object_pool<scratch<memory>> scratch_pool_{};

@@ -83,9 +83,9 @@ void check_elements(engine<T>& e, const collective_args& args) {
 template <class T>
 [[gnu::cold, gnu::noinline]] void refuse_nowhere(engine<T>& e, const collective_args& args, int root) {
   const auto k = args.collective;
-  const bool elsewhere = root >= 0 && root != e.transport.rank();
-  const bool in = !elsewhere || k != kind::scatter, out = !elsewhere || (k != kind::gather && k != kind::reduce);
-  if ((in && args.in.is_nowhere()) || (out && args.out.is_nowhere()))
+  const bool is_root = root < 0 || root == e.transport.rank();
+  const bool reads = is_root || k != kind::scatter, writes = is_root || (k != kind::gather && k != kind::reduce);
+  if ((reads && args.in.is_nowhere()) || (writes && args.out.is_nowhere()))
     refuse(e, args.operation(), "a view has elements, and their address is null");
 }
 
