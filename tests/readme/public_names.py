@@ -28,7 +28,7 @@ NO_PROGRAM_EITHER = {"kolo::" + name for name in (
     "tuning::native_row tuning::size_position default_tuning::mpich_one_host default_tuning::openmpi_one_host "  # internal to the selection
     "failure::caused_by shm::allocator::resource sharded_optimizer::expect_load sharded_optimizer::values_of "  # between parts of the library
     "bucket_plan::one bucket_plan::one::range sharded::iterator recursive_halving::halving neighbour "  # deduced with `auto`, or parts of other types
-    "background::change background::demand_free background::wait_until cccl_communicator::group_guard_type rabenseifner::nearest_first").split()}
+    "background::change background::demand_free background::is_cancelled_within background::wait_until cccl_communicator::group_guard_type rabenseifner::nearest_first").split()}
 
 
 def has_comment(node):
