@@ -156,12 +156,22 @@ TEST_CASE("a piece lies in the slot whose lines have been fetched, if it is not 
   CHECK(laws::pieces_lie_in_fetched_slots() == "");
 }
 
-TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered for it") {
-  kolo::detail::shm::region_shape shape{2, {.slot_bytes = 8192}};
-  shape.ring_step = 256;
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
+namespace {
+struct pair_with_rings {
+  kolo::detail::shm::region_shape shape = [] {
+    kolo::detail::shm::region_shape s{2, {.slot_bytes = 8192}};
+    s.ring_step = 256;
+    return s;
+  }();
+  kolo::detail::shm::private_mapping memory{};
+  std::uint64_t region = kolo::threads::transport::initialise(memory, shape);
   kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+};
+}  // namespace
+
+TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered for it") {
+  pair_with_rings both;
+  auto &a = both.a, &b = both.b;
   for (int i = 0; i < 4; ++i) {  // the first one lies in a slot
     const bool is_spare = i == 2;
     REQUIRE(a.reserve(1, 8192) != nullptr);
@@ -172,11 +182,8 @@ TEST_CASE("a piece in a spare buffer lies in no ring, although one was offered f
 }
 
 TEST_CASE("a rank fetches its next slot once it has sent everything, unless it is two pieces ahead of the reader") {
-  kolo::detail::shm::region_shape shape{2, {.slot_bytes = 8192}};
-  shape.ring_step = 256;
-  kolo::detail::shm::private_mapping memory;
-  const auto region = kolo::threads::transport::initialise(memory, shape);
-  kolo::threads::transport a{memory, region, shape, 0}, b{memory, region, shape, 1};
+  pair_with_rings both;
+  auto &a = both.a, &b = both.b;
   const auto send = [&](std::size_t bytes) {
     REQUIRE(a.reserve(1, bytes) != nullptr);
     a.commit(1, bytes, 0);
