@@ -35,7 +35,7 @@ TRIED_BY = {
 # Headers that are the subject of a test in another folder, or with another name.
 SUBJECTS = {
     r"observe/(dump|watchdog)\.hpp": "unit.transport.flight_recorder",
-    r"shm/(board_member|region|shm_member)\.hpp": "unit.shm.slot_transport",
+    r"shm/(board_member|region|shm_member|slot_member)\.hpp": "unit.shm.slot_transport",
     r"schedule/(erased_schedule|expressions|prover|replay|semantics|verdict)\.hpp": "unit.schedule.verify",
 }
 
