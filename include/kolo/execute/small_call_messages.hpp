@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The small blocking call over a message transport: its cached plan is posted, awaited and combined.
+// The small blocking call over a message transport: its cached plan is posted, awaited and combined. Also runs those
+// between two ranks.
 #pragma once
 
 #include <kolo/execute/small_call.hpp>
@@ -56,22 +57,25 @@ class small_call_messages {
   const small_call_plan& plan_;
 };
 
-/// Bypasses the queue, which is empty.
-template <MessageTransport T>
-  requires(!SharedMemoryTransport<T>)
-void run_small_call(engine<T>& e, const collective_args& args, const small_call_plan& plan,
-                    const typename T::options& options, std::chrono::nanoseconds timeout) {
+/// As an operation: a call over messages, or between two ranks. Bypasses the queue, which is empty.
+template <Transport T>
+void run_small_operation(engine<T>& e, const collective_args& args, const small_call_plan& plan,
+                         const typename T::options& options, std::chrono::nanoseconds timeout) {
   operation o;
   describe(o, args, plan.summary, timeout);
   o.now.round = 0;
   e.number(o);
-  e.flight->begin(o.now.sequence, o.summary, o.tag);
+  if (o.is_point_to_point()) e.pair_at_work = &o;
+  else e.flight->begin(o.now.sequence, o.summary, o.tag);
   e.guard(o, [&] {
     if constexpr (TakesOptions<T>) e.transport.begin(options);
-    small_call_messages<T>{e, args, o, plan}.run();
+    if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, plan, timeout, o.tag, &o}.run();
+    else if constexpr (has_small_calls<T>) small_call_messages<T>{e, args, o, plan}.run();
     e.flush();
   });
-  e.flight->end(o.now.sequence, o.summary);
+  e.pair_at_work = nullptr;
+  if (o.is_point_to_point()) e.flight->end_pair(o.flight_index);
+  else e.flight->end(o.now.sequence, o.summary);
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::execute

@@ -165,23 +165,9 @@ std::unique_ptr<call_check> pairs<T>::comparison_of(const call_types& types, con
   return nullptr;
 }
 
-/// Bypasses the queue, which is empty.
 template <class T>
 void pairs<T>::run_small(const collective_args& args, const small_call_plan& plan, const options& of_call) {
-  auto& e = engine_;
-  operation o;
-  execute::describe(o, args, plan.summary, timeout_of(e, args, of_call));
-  o.now.round = 0;
-  e.number(o);
-  e.pair_at_work = &o;
-  e.guard(o, [&] {
-    if constexpr (TakesOptions<T>) e.transport.begin(of_call);
-    if constexpr (SharedMemoryTransport<T>) small_call_run<T>{e, args, plan, o.now.timeout, o.tag, &o}.run();
-    else if constexpr (has_small_calls<T>) small_call_messages<T>{e, args, o, plan}.run();
-    e.flush();
-  });
-  e.pair_at_work = nullptr;
-  e.flight->end_pair(o.flight_index);
+  run_small_operation(engine_, args, plan, of_call, timeout_of(engine_, args, of_call));
 }
 
 template <class T>
@@ -249,7 +235,9 @@ void run_call(engine<T>& e, collective_args& args, const typename options_of<T>:
   if constexpr (has_small_calls<T>)
     if (const auto* const plan = small_plan_for(e, args)) {
       if (args.peer >= 0) return e.pairs->run_small(args, *plan, options);
-      return run_small_call(e, args, *plan, options, timeout_of(e, args, options));
+      const auto timeout = timeout_of(e, args, options);
+      if constexpr (SharedMemoryTransport<T>) return run_small_call(e, args, *plan, options, timeout);
+      else return run_small_operation(e, args, *plan, options, timeout);
     }
   collective_operation<T> run{e, args, options};
   execute::describe(run, args, summary_of(args), timeout_of(e, args, options));
