@@ -22,13 +22,12 @@ class rounds_run final : public driver, mismatch_checker<T> {
     const auto peers = std::size_t(size);
     const auto streams = std::size_t(step::capacity) * peers;
     const auto need = block_state<>::bytes_needed(args, rank, size, transport().slot_bytes());
-    const auto bytes =
-        need.state_memory + streams * (sizeof(outgoing) + sizeof(incoming)) + (peers + 1) * sizeof(source);
+    const auto bytes = need.state_memory + 2 * streams * sizeof(stream) + (peers + 1) * sizeof(source);
     auto* state = e.current_scratch->state.at_least(bytes);
     blocks_.begin(args, rank, size, transport().slot_bytes(), state, e.current_scratch->blocks.at_least(need.blocks),
                   {});
-    outgoing_ = reinterpret_cast<outgoing*>(state + need.state_memory);
-    incoming_ = reinterpret_cast<incoming*>(outgoing_ + streams);
+    outgoing_ = reinterpret_cast<stream*>(state + need.state_memory);
+    incoming_ = outgoing_ + streams;
     sources_ = reinterpret_cast<source*>(incoming_ + streams);
     begin_round();
   }
@@ -57,15 +56,9 @@ class rounds_run final : public driver, mismatch_checker<T> {
   }
 
  private:
-  struct outgoing {
+  struct stream {
     const transfer* what;
-    int index, peer;  ///< index among the transfer's peers, and the peer's rank
-    cursor at;
-  };
-  struct incoming {
-    const transfer* what;
-    int index, peer;  ///< of the first, if the messages of all peers are combined in one pass
-    bool together;
+    int index, peer;  ///< index among the transfer's peers, and the peer's rank; of the first, if all are combined
     cursor at;
   };
 
@@ -82,10 +75,9 @@ class rounds_run final : public driver, mismatch_checker<T> {
         const auto at = blocks_.start(t.send, i);
         if (at.left > 0) outgoing_[sending_++] = {&t, i, blocks_.real(t.to.at(i, blocks_.size())), at};
       }
-      const bool together = t.then != arrival::replace && t.from.count > 1;
-      for (int i = 0; i < (together ? 1 : t.from.count); ++i) {
+      for (int i = 0; i < (t.then == arrival::replace ? t.from.count : std::min(t.from.count, 1)); ++i) {
         const auto at = blocks_.start(t.receive, i);
-        if (at.left > 0) incoming_[receiving_++] = {&t, i, blocks_.real(t.from.at(i, blocks_.size())), together, at};
+        if (at.left > 0) incoming_[receiving_++] = {&t, i, blocks_.real(t.from.at(i, blocks_.size())), at};
       }
     });
   }
@@ -117,7 +109,7 @@ class rounds_run final : public driver, mismatch_checker<T> {
       auto& in = incoming_[i];
       while (in.at.left > 0) {
         const auto n = std::min(in.at.left, elements_per_slot());
-        if (!may_write(in, in.at.left - n) || !(in.together ? take_together(in, n) : take(in, n))) {
+        if (!may_write(in, in.at.left - n) || !(in.what->then == arrival::replace ? replace(in, n) : combine(in, n))) {
           done = false;
           break;
         }
@@ -129,29 +121,22 @@ class rounds_run final : public driver, mismatch_checker<T> {
 
   /// Elements that are also sent in this round (as part of the same range) must have been sent before they are
   /// overwritten.
-  bool may_write(const incoming& in, std::size_t left) const {
+  bool may_write(const stream& in, std::size_t left) const {
     for (int i = 0; i < sending_; ++i)
       if (outgoing_[i].at.left > left && outgoing_[i].what->send == in.what->receive) return false;
     return true;
   }
 
-  bool take(incoming& in, std::size_t n) {
+  bool replace(stream& in, std::size_t n) {
     const received_slot a = poll(in.peer, n);
     if (!a.data) return false;
-    if (in.what->then == arrival::replace) {
-      blocks_.replace(in.at, in.what->receive, in.index, n, a.data);
-    } else {
-      source both[2];
-      arrange_sources(in.what->from, in.what->then, blocks_.virtual_rank(), blocks_.size(), both,
-                      [&](int) { return a.data; });
-      blocks_.combine(in.at, in.what->receive, n, both, 2, blocks_.completes(now().round));
-    }
+    blocks_.replace(in.at, in.what->receive, in.index, n, a.data);
     transport().release(in.peer);
     return true;
   }
 
   /// One pass over the data of all peers of the transfer, and over this rank's own.
-  bool take_together(incoming& in, std::size_t n) {
+  bool combine(stream& in, std::size_t n) {
     const auto& from = in.what->from;
     const auto peer = [&](int i) { return blocks_.real(from.at(i, blocks_.size())); };
     for (int i = 0; i < from.count; ++i)
@@ -165,8 +150,7 @@ class rounds_run final : public driver, mismatch_checker<T> {
 
   block_state<> blocks_{};
   step step_{};
-  outgoing* outgoing_ = nullptr;
-  incoming* incoming_ = nullptr;
+  stream *outgoing_ = nullptr, *incoming_ = nullptr;
   source* sources_ = nullptr;
   int sending_ = 0, receiving_ = 0;
 };
