@@ -134,7 +134,6 @@ class stream_run final : public driver, piece_protocols<T>, layout {
     bool some = false;
     for (int i = 0; i < transfer_.to.count; ++i) {
       auto& l = out_[i];
-      if (l.moved == pieces_) continue;
       if (const auto n = elements(l, l.moved); n == 0) l.moved = pieces_;
       else if (l.is_exchange) exchange(l, n);
       else if ((is_round_trip_ && l.moved - l.replied == max_in_flight(l)) || !put(l, n))
@@ -205,17 +204,13 @@ class stream_run final : public driver, piece_protocols<T>, layout {
     bool some = false;
     for (int i = 0; i < transfer_.from.count; ++i) {
       auto& l = in_[i];
-      if (l.moved == pieces_) continue;
       const auto n = elements(l, l.moved);
       if (n == 0) {
         l.moved = pieces_;
         continue;
       }
-      if (is_on_board_ && exchanges_ && (l.moved > posts_ended_ || l.is_lent)) {
-        done = false;
-        continue;
-      }
-      const received_slot a = poll(l, n).data ? take(l, n) : received_slot{};
+      const bool is_ahead = is_on_board_ && exchanges_ && (l.moved > posts_ended_ || l.is_lent);
+      const received_slot a = !is_ahead && poll(l, n).data ? take(l, n) : received_slot{};
       if (!a.data) {
         done = false;
         continue;
@@ -241,7 +236,6 @@ class stream_run final : public driver, piece_protocols<T>, layout {
   /// One pass over all peers' parts of a piece, and over this rank's own.
   bool combine_some(bool& done) {
     auto& all = in_[0];
-    if (all.moved == pieces_) return false;
     const auto n = elements(all, all.moved);
     if (n == 0) return all.moved = pieces_, false;
     const bool others_done = std::exchange(done, false);
