@@ -46,7 +46,9 @@ class block_state : public layout {
   enum flag : std::uint8_t {
     written = 1,     ///< its value is in its destination; otherwise it is still in the input
     unfinished = 2,  ///< combined, but the operator's `finish` has not been applied yet
-    sent_now = 4     ///< is being sent in this round, rounded to the wire's type
+    /// Is being sent in this round, rounded to the wire's type. So is the sender's own value, which lies in the block's
+    /// destination: all ranks continue with the same one.
+    sent_now = 4
   };
 
   /// What `begin` needs: bytes of state, bytes of scratch blocks; and the number of pieces.
@@ -126,22 +128,25 @@ class block_state : public layout {
   /// rank, and calls f(transfer) to start the other transfers.
   void begin_round(const step& now, int round, auto start) {
     for (const transfer& t : now) {
-      if (is_complete(round)) finish_before_sending(t.send, t.to.count);
+      if (args_->compute.finishes && is_complete(round)) for_each_block(t.send, t.to.count, [&](int b) { finish(b); });
       if (is_local(t)) {
         combine_locally(t, completes(round));
         continue;
       }
-      begin_sending(t.send, t.to.count);
+      if (args_->compute.to_wire) for_each_block(t.send, t.to.count, [&](int b) { flags_[b] |= sent_now; });
       start(t);
     }
   }
 
   /// Ends a round: everything received has been put in its place.
   void end_round(const step& now, int round) {
-    for (const transfer& t : now)
-      if (!is_local(t)) end_sending(t.send, t.to.count);
-    for (const transfer& t : now)
-      end_receiving(t.receive, t.from.count, is_complete(round) || (t.then != arrival::replace && completes(round)));
+    for (const transfer& t : now)  // first all that was sent
+      if (args_->compute.to_wire && !is_local(t))
+        for_each_block(t.send, t.to.count, [&](int b) { mark_written(b, flags_[b] & unfinished); });
+    for (const transfer& t : now) {
+      const bool is_finished = is_complete(round) || (t.then != arrival::replace && completes(round));
+      for_each_block(t.receive, t.from.count, [&](int b) { mark_written(b, is_finished ? 0 : unfinished); });
+    }
   }
 
   /// Whether this is the last round that combines anything, so that its results are complete.
@@ -166,11 +171,6 @@ class block_state : public layout {
   /// From this round on nothing is combined any more.
   bool is_complete(int round) const { return round >= args_->schedule.reduce_rounds; }
 
-  /// Applies the operator's `finish` to a range before it is sent in such a round.
-  void finish_before_sending(const block_range& range, int peers) {
-    if (args_->compute.finishes) for_each_block(range, peers, [&](int b) { finish(b); });
-  }
-
   /// A transfer to oneself.
   void combine_locally(const transfer& t, bool finishing) {
     for (int i = 0; i < t.receive.count; ++i) {
@@ -187,21 +187,8 @@ class block_state : public layout {
     }
   }
 
-  /// Begins a round that sends the range. With a narrower wire type, sending rounds the sender's value too, so that all
-  /// ranks continue with the same value; the rounded value lies in the block's destination.
-  void begin_sending(const block_range& range, int peers) {
-    if (!args_->compute.to_wire) return;
-    for_each_block(range, peers, [&](int b) { flags_[b] |= sent_now; });
-  }
-
-  /// Called first for all ranges sent, then for all received.
-  void end_sending(const block_range& range, int peers) {
-    if (!args_->compute.to_wire) return;
-    for_each_block(range, peers, [&](int b) { flags_[b] = std::uint8_t((flags_[b] & unfinished) | written); });
-  }
-  void end_receiving(const block_range& range, int peers, bool is_finished) {
-    for_each_block(range, peers, [&](int b) { flags_[b] = std::uint8_t(written | (is_finished ? 0 : unfinished)); });
-  }
+  /// `also`: unfinished, or 0.
+  void mark_written(int b, int also) { flags_[b] = std::uint8_t(written | also); }
 
   std::size_t partition(std::byte* memory_from, std::byte* blocks) {
     std::size_t used = 0;

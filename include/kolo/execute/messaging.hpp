@@ -28,7 +28,28 @@ class messaging_run final : public driver {
  public:
   messaging_run(engine<T>& e, const collective_args& args, operation& o)
       : engine_{e}, args_{args}, operation_{o}, now{o.now} {
-    begin();
+    const int rank = transport().rank(), size = transport().size();
+    const auto need = block_states::bytes_needed(args_, rank, size, piece_bytes());
+    const auto executor = executor_of(transport());
+    const auto state_bytes =
+        need.state_memory + in_lines(2 * std::size_t(step::capacity) * std::size_t(size) * sizeof(message));
+    in_flight_count_ = std::min({most_in_flight, need.pieces, transport::pieces_at_once(transport())});
+    auto* const all_state = engine_.current_scratch->state.at_least(in_flight_count_ * state_bytes +
+                                                                    (std::size_t(size) + 1) * sizeof(source));
+    auto* const all_blocks =
+        engine_.current_scratch->blocks.at_least(in_flight_count_ * in_lines(need.blocks), executor);
+    sources_ = reinterpret_cast<source*>(all_state + in_flight_count_ * state_bytes);
+    for (std::size_t i = 0; i < in_flight_count_; ++i) {
+      auto& l = in_flight_[i];
+      l.is_active = true;
+      l.blocks.begin(args_, rank, size, piece_bytes(), all_state + i * state_bytes,
+                     all_blocks + i * in_lines(need.blocks), executor);
+      if (i > 0) l.blocks.next_piece(i);
+      l.messages = reinterpret_cast<message*>(all_state + i * state_bytes + need.state_memory);
+      use(l);
+      post_round();
+    }
+    use(in_flight_[0]);
   }
 
   advanced go_on() override {
@@ -88,33 +109,6 @@ class messaging_run final : public driver {
     now.round = l.round;
   }
 
-  void begin() {
-    const int rank = transport().rank(), size = transport().size();
-    const auto need = block_states::bytes_needed(args_, rank, size, piece_bytes());
-    const auto executor = executor_of(transport());
-    const auto state_bytes =
-        need.state_memory + in_lines(2 * std::size_t(step::capacity) * std::size_t(size) * sizeof(message));
-    in_flight_count_ = std::min({most_in_flight, need.pieces, transport::pieces_at_once(transport())});
-    auto* const all_state = engine_.current_scratch->state.at_least(in_flight_count_ * state_bytes +
-                                                                    (std::size_t(size) + 1) * sizeof(source));
-    auto* const all_blocks =
-        engine_.current_scratch->blocks.at_least(in_flight_count_ * in_lines(need.blocks), executor);
-    sources_ = reinterpret_cast<source*>(all_state + in_flight_count_ * state_bytes);
-    for (std::size_t i = 0; i < most_in_flight; ++i) {
-      auto& l = in_flight_[i];
-      l.is_active = i < in_flight_count_;
-      if (!l.is_active) continue;
-      l.blocks.begin(args_, rank, size, piece_bytes(), all_state + i * state_bytes,
-                     all_blocks + i * in_lines(need.blocks), executor);
-      if (i > 0) l.blocks.next_piece(i);
-      l.messages = reinterpret_cast<message*>(all_state + i * state_bytes + need.state_memory);
-      l.round = 0;
-      use(l);
-      post_round();
-    }
-    use(in_flight_[0]);
-  }
-
   void post_round() {
     auto& l = *current_;
     now.round = l.round;
@@ -125,17 +119,11 @@ class messaging_run final : public driver {
       for (int i = 0; i < t.from.count; ++i) add(t, i, true);
       for (int i = 0; i < t.to.count; ++i) add(t, i, false);
     });
-    post_messages();
-  }
-
-  /// Posts sends first, so that they are on their way while receives are posted.
-  void post_messages() {
-    auto& l = *current_;
     std::size_t bytes = 0;
     for (int i = 0; i < l.count; ++i)
       if (!(l.messages[i].runs = runs_of(l.messages[i]))) bytes += staged_bytes(l.messages[i]);
     auto* staging = engine_.current_scratch->staging[current_ - in_flight_].at_least(bytes, executor_of(transport()));
-    for (const bool incoming : {false, true})
+    for (const bool incoming : {false, true})  // sends are on their way while receives are posted
       for (int i = 0; i < l.count; ++i)
         if (auto& m = l.messages[i]; m.incoming == incoming) post(m, staging);
     if (!operation_.is_point_to_point())
