@@ -56,9 +56,7 @@ class failure_channel {
   }
 
   const failure& fail(const failure& f) {
-    receive_statements();
-    if (!first_ && proposal_) adopt_decision();
-    if (!first_) propose(f);
+    if (!poll()) propose(f);
     if (!first_) adopt_decision();
     return *first_;
   }
@@ -77,7 +75,6 @@ class failure_channel {
   const std::vector<transport::sign_of_life>& signs() const { return signs_; }
   /// This rank waits for `peer`: answers the ranks that have asked.
   void answer(int peer) {
-    if (asked_by_.empty()) return;
     for (const int r : std::exchange(asked_by_, {})) {
       statement s{{}, meaning::waits};
       s.text.peer = peer;
@@ -125,10 +122,8 @@ class failure_channel {
   }
   void receive_statements() {
     int from = -1;
-    for (statement s; !first_ && next(s, from);) {
-      if (from < 0) continue;
-      process(from, s);
-    }
+    for (statement s; !first_ && next(s, from);)
+      if (from >= 0) process(from, s);
     if (!first_ && proposal_ && rank_ == 0) decide(proposal_->text);
   }
   void drop_statements() {
