@@ -17,9 +17,7 @@
 #include <new>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI {
-
-namespace detail::collective {
+namespace kolo::inline KOLO_ABI::detail::collective {
 
 template <class A>
 concept AnyAlgorithm = schedule::Automatic<A> || select::Native<A> || Algorithm<std::remove_cv_t<A>>;
@@ -352,5 +350,4 @@ auto make_call(const In& in, const Out& out, const Op& op, const A& algorithm, F
                                                                       fill};  // a function becomes a pointer
 }
 
-}  // namespace detail::collective
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::collective

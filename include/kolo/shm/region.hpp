@@ -14,9 +14,7 @@
 #include <cstddef>
 #include <memory>
 
-namespace kolo::inline KOLO_ABI {
-
-namespace detail::shm {
+namespace kolo::inline KOLO_ABI::detail::shm {
 
 enum class presence : std::uint32_t { expected = 0, here, left, dead };
 
@@ -209,5 +207,4 @@ inline void wake_all(std::byte* base, int ranks) {
   for (int r = 0; r < ranks; ++r) state_of(base, r).event.notify_all();
 }
 
-}  // namespace detail::shm
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::shm

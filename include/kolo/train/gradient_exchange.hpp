@@ -13,9 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI {
-
-namespace detail::train {
+namespace kolo::inline KOLO_ABI::detail::train {
 
 /// What an optimizer does by the types of its parameters, its operator and its algorithm.
 template <class T>
@@ -156,8 +154,7 @@ class gradient_exchange {
   bucket_queue<T> queue_;  ///< the most derived class calls `end` before any member is destroyed
 };
 
-}  // namespace detail::train
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::train
 
 #ifndef KOLO_DECLARES
 #include <kolo/train/impl/gradient_exchange.hpp>

@@ -18,9 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace kolo::inline KOLO_ABI {
-
-namespace detail::train {
+namespace kolo::inline KOLO_ABI::detail::train {
 
 /// Collective: returns whether all ranks have the same number.
 template <class T>
@@ -216,5 +214,4 @@ class local_gradients {
   bool is_exchanged_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 
-}  // namespace detail::train
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::train

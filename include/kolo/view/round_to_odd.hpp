@@ -8,8 +8,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace kolo::inline KOLO_ABI {
-namespace detail::view {
+namespace kolo::inline KOLO_ABI::detail::view {
 
 /// Towards zero; then, if anything was lost, the last bit is set. That bit tells the next rounding that the value is
 /// slightly larger, so that an apparent tie is none.
@@ -45,5 +44,4 @@ KOLO_HOST_DEVICE constexpr float round_to_odd(Number x) {
   }
 }
 
-}  // namespace detail::view
-}  // namespace kolo::inline KOLO_ABI
+}  // namespace kolo::inline KOLO_ABI::detail::view
