@@ -47,7 +47,6 @@ class carrier {
     detail::mpi::check(MPI_Comm_size(comm_.get(), &size), "MPI_Comm_size", rank);
     nodes_ = detail::mpi::hosts_of(comm_, rank, size);
     liveness_ = detail::mpi::local_liveness{comm_, nodes_, rank};
-    is_oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank).local_size);
     bits_ = std::min(most_bits, detail::mpi::tag_bits(comm_.get()) / 2 - 2);  // half of a tag encodes the message
     for (int n = 1; n < 1 << bits_; ++n) set(n, true);
     int threads = detail::mpi::thread_level();
@@ -81,7 +80,7 @@ class carrier {
   const detail::mpi::handle& communicator() const { return comm_; }
   const detail::transport::node_map& nodes() const { return nodes_; }
   const detail::mpi::local_liveness& liveness() const { return liveness_; }
-  bool is_oversubscribed() const { return is_oversubscribed_; }
+  bool is_oversubscribed() const { return liveness_.is_oversubscribed(); }
   int bits() const { return bits_; }
 
   /// Collective over `existing`: claims a number that is free on all of its ranks; 0: there is none. Where two threads
@@ -139,7 +138,6 @@ class carrier {
   MPI_Group group_ = MPI_GROUP_NULL;
   detail::transport::node_map nodes_;
   detail::mpi::local_liveness liveness_;
-  bool is_oversubscribed_ = false;
   bool has_threads_ = false;  ///< on some rank several may call MPI at once
   int bits_ = 0;
   std::mutex mutex_;

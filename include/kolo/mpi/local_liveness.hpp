@@ -34,21 +34,21 @@ class local_liveness {
       const bool is_near = hosts.of(r) == hosts.of(rank) && its.table == mine.table && mine.table != 0;
       processes_.push_back(is_near && r != rank ? its.process : os::process_id{});
     }
+    os::core_set cores;
+    const int ranks = hosts.placement_of(rank).local_size;
+    int told = cores.add(0) ? 1 : 0;
+    for (const auto& its : processes_) told += its.pid != 0 && cores.add(its.pid) ? 1 : 0;
+    is_oversubscribed_ = (told == ranks ? cores.count() : os::usable_cores()) < ranks;
   }
 
   local_liveness among(const std::vector<int>& members) const {
     local_liveness some;
+    some.is_oversubscribed_ = is_oversubscribed_;
     for (const int member : members) some.processes_.push_back(processes_[std::size_t(member)]);
     return some;
   }
 
-  /// Whether the host's `local_size` ranks have fewer cores than that.
-  bool is_oversubscribed(int local_size) const {
-    os::core_set all;
-    int told = all.add(0) ? 1 : 0;
-    for (const auto& its : processes_) told += its.pid != 0 && all.add(its.pid) ? 1 : 0;
-    return (told == local_size ? all.count() : os::usable_cores()) < local_size;
-  }
+  bool is_oversubscribed() const { return is_oversubscribed_; }  ///< more ranks on this host than it has cores
 
   /// A rank whose process is stopped, if this one can see any.
   std::optional<int> stopped() const {
@@ -70,6 +70,7 @@ class local_liveness {
  private:
   static constexpr std::chrono::milliseconds pause{50};
 
+  bool is_oversubscribed_ = false;
   std::vector<os::process_id> processes_;  ///< of each rank; pid 0: nothing is known of it
   clock::time_point polled_{};
   std::optional<int> suspect_{};

@@ -69,7 +69,6 @@ class transport {
     agree_on_options();
     nodes_ = detail::mpi::hosts_of(data_, rank_, size_);
     liveness_ = detail::mpi::local_liveness{data_, nodes_, rank_};
-    oversubscribed_ = liveness_.is_oversubscribed(nodes_.placement_of(rank_).local_size);
     if (o.ranks_per_node > 0) nodes_ = detail::transport::node_map::by_size(size_, o.ranks_per_node);
     place_ = nodes_.placement_of(rank_);
   }
@@ -79,10 +78,7 @@ class transport {
   /// on all ranks. The transport cannot be split, and does not notice a mismatch after a message of another transport.
   /// A rank whose options are refused leaves the others waiting.
   transport(std::shared_ptr<carrier> on, MPI_Comm existing, std::vector<int> ranks, const mpi::options& o = {})
-      : options_{checked(o)},
-        data_{on->communicator()},
-        carried_{on, existing, std::move(ranks)},
-        oversubscribed_{on->is_oversubscribed()} {
+      : options_{checked(o)}, data_{on->communicator()}, carried_{on, existing, std::move(ranks)} {
     begin_with(data_);
     liveness_ = on->liveness().among(carried_.ranks());
     nodes_ = o.ranks_per_node > 0 ? detail::transport::node_map::by_size(size_, o.ranks_per_node)
@@ -100,7 +96,7 @@ class transport {
   bool is_checked() const { return options_.checked; }
   /// For queries only, not for messages.
   MPI_Comm native_handle() const { return carried_.on() ? carried_.existing() : data_.get(); }
-  bool is_oversubscribed() const { return oversubscribed_; }  ///< more ranks on this host than it has cores
+  bool is_oversubscribed() const { return liveness_.is_oversubscribed(); }  ///< more ranks on this host than cores
 
   /// Measured over this MPI on one host; null where ranks are on several hosts, or with another MPI: not measured.
   const kolo::tuning* tuning() const {
@@ -144,8 +140,8 @@ class transport {
 
   void relax(backoff& p, const wait_context& s) {
     const int polls = p.count_poll();
-    if (polls % (oversubscribed_ ? 4 : 64) == 0) check(p, s);
-    if (oversubscribed_ ? polls > 2 : polls > 5000) std::this_thread::yield();
+    if (polls % (is_oversubscribed() ? 4 : 64) == 0) check(p, s);
+    if (is_oversubscribed() ? polls > 2 : polls > 5000) std::this_thread::yield();
   }
 
   void check(backoff& p, const wait_context& s) {
@@ -240,8 +236,7 @@ class transport {
       : options_{all.options_},
         data_{std::move(data)},
         liveness_{all.liveness_.among(group)},
-        nodes_{all.nodes_.among(group)},
-        oversubscribed_{all.oversubscribed_} {
+        nodes_{all.nodes_.among(group)} {
     begin_with(std::move(second));
     place_ = nodes_.placement_of(rank_);
   }
@@ -392,7 +387,6 @@ class transport {
   int rank_ = 0, size_ = 1, exceptions_ = 0;
   unsigned begun_ = 0;           ///< operations
   std::thread::id only_thread_;  ///< none: any may call MPI
-  bool oversubscribed_ = false;  ///< more ranks on this host than it has cores
   bool has_cancelled_ = false;
 };
 
