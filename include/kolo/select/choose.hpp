@@ -6,7 +6,7 @@
 #include <kolo/core/text.hpp>
 #include <kolo/execute/calls.hpp>
 #include <kolo/execute/engine.hpp>
-#include <kolo/execute/small_call.hpp>
+#include <kolo/execute/small_call_plan.hpp>
 #include <kolo/schedule/automatic.hpp>
 #include <kolo/select/candidates.hpp>
 #include <kolo/select/default_tuning.hpp>
