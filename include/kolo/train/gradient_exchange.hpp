@@ -135,7 +135,6 @@ class gradient_exchange {
   void demand_last_leaf();
   extent own_leaves() const;
   bool end_pass();
-  void take_leaves();
   void exchange(bool updates);
   void exchange_and_update();
   void update_all();

@@ -183,17 +183,13 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
       const extent own = are_local ? extent{0, n} : block(n, p, this->comm_.rank());
       all.push_back({views{std::in_place_index<index>, values, gradients, own, Rule::states}});
       for (int r = 0; r < p && !are_local; ++r) all.back().counts.push_back(block(n, p, r).count);
-      add_slices<T>(all.size() - 1, which, own, are_local);
+      std::size_t at = 0;
+      for (const std::size_t i : which) {
+        const std::size_t count = this->local_.tensor(i).elements;
+        detail::train::add_slice<T>(slices_, i, {at, count}, all.size() - 1, own, are_local);
+        at += count;
+      }
     });
-  }
-  template <class T>
-  void add_slices(std::size_t in, const std::vector<std::size_t>& which, const extent& own, bool are_local) {
-    std::size_t at = 0;
-    for (const std::size_t i : which) {
-      const std::size_t n = this->local_.tensor(i).elements;
-      detail::train::add_slice<T>(slices_, i, {at, n}, in, own, are_local);
-      at += n;
-    }
   }
 
   void each_shared(auto f) {

@@ -92,7 +92,13 @@ class sharded_parameters {
       const group& g = groups_.emplace_back(tensors, p, Rule::states);
       buffers_.make_room_for(g.part * p);
       const std::size_t first = std::min(r * g.part, g.elements);
-      add_slices(groups_.size() - 1, {first, std::min(g.part, g.elements - first)});
+      const extent own{first, std::min(g.part, g.elements - first)};  // of all of its tensors side by side
+      std::size_t at = 0;
+      for (const auto* t : tensors) {
+        detail::train::add_slice<T>(slices_, tensor_steps_.size(), {at, t->size()}, groups_.size() - 1, own);
+        at += t->size();
+        tensor_steps_.push_back(0);
+      }
     }
     compare();
   }
@@ -227,16 +233,6 @@ class sharded_parameters {
   void demand_no_use(const std::string& what) {
     for (const group& g : groups_)
       if (g.users > 0) refuse(what + " comes after all uses have ended");
-  }
-
-  /// Adds the slices of group `in` that this rank keeps: `own` of all of its tensors side by side.
-  void add_slices(std::size_t in, const extent& own) {
-    std::size_t at = 0;
-    for (const auto* t : groups_[in].tensors) {
-      detail::train::add_slice<T>(slices_, tensor_steps_.size(), {at, t->size()}, in, own);
-      at += t->size();
-      tensor_steps_.push_back(0);
-    }
   }
 
   void drop(group& g) {

@@ -216,7 +216,9 @@ template <class T>
 bool gradient_exchange<T>::end_pass() {
   demand(local_.refuses_pass());
   if (!local_.end_pass()) return false;
-  if (!leaf_sums_.empty()) take_leaves(), zero_all();
+  if (leaf_sums_.empty()) return true;
+  for (std::size_t b = 0; b < plan_.buckets.size(); ++b) prepare(b);
+  zero_all();  // the next leaf may add to its gradients, or replace them
   return true;
 }
 
@@ -238,12 +240,6 @@ void gradient_exchange<T>::arrived(std::size_t b) {
   if (leaf_sums_.empty()) hooks_.arrived(b, left_to_multiply());
   else hooks_.arrived_by_leaves(b, leaf_sums_[b]);
   if (updates_early_) hooks_.update_early(b);
-}
-
-/// Called at the end of each leaf except this rank's last. The next leaf may add to its gradients, or replace them.
-template <class T>
-void gradient_exchange<T>::take_leaves() {
-  for (std::size_t b = 0; b < plan_.buckets.size(); ++b) prepare(b);
 }
 
 /// Waits for the exchange of each bucket.
