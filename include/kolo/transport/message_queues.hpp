@@ -26,9 +26,7 @@ class fifo {
     all_.push_back(one);
   }
   void pop() {
-    if (++first_ == all_.size()) clear();
-  }
-  void clear() {
+    if (++first_ < all_.size()) return;
     all_.clear();
     first_ = 0;
   }
