@@ -84,9 +84,8 @@ class rendezvous_server {
       wait_for_word(std::min(deadline_, rendezvous_clock::now() + pause));
       for (int n = 0; n < most_at_once && accept_one(); ++n) {
       }
-      for (std::size_t i = connections_.size(); i-- > 0;) {
+      for (std::size_t i = connections_.size(); i-- > 0;)
         if (!attend(connections_[i])) connections_.erase(connections_.begin() + std::ptrdiff_t(i));
-      }
     }
     if (missing() > 0)
       blame(errc::timeout, first_missing(),
@@ -143,9 +142,8 @@ class rendezvous_server {
     constexpr int most = 8;
     std::string list;
     int listed = 0;
-    for (std::size_t r = 0; r < members_.size() && listed < most; ++r) {
+    for (std::size_t r = 0; r < members_.size() && listed < most; ++r)
       if (is_missing(members_[r])) list += (listed++ > 0 ? ", " : "") + std::to_string(r);
-    }
     if (missing() > most) list += " and " + std::to_string(missing() - most) + " more";
     return (missing() > 1 ? "ranks " : "rank ") + list + " did not come within ";
   }
@@ -196,12 +194,10 @@ class rendezvous_server {
       if (missing() == 0) return false;  // it may come to the next meeting
       hello.rank = first_missing();
     }
-    if (const auto objection = object(c, hello, std::size_t(n)); !objection.empty()) {
+    if (const auto objection = object(c, hello, std::size_t(n)); !objection.empty())
       blame(errc::mismatch, hello.rank, objection);
-    }
-    if (hello.rank >= 0 && hello.rank < options_.size) {
+    if (hello.rank >= 0 && hello.rank < options_.size)
       members_[std::size_t(hello.rank)] = {c.pid, os::read_status(c.pid).start_time};
-    }
     if (!fault_) {
       c.rank = hello.rank;
       if (options_.is_growing) return attend(c);  // it may have gone meanwhile
@@ -243,9 +239,8 @@ class rendezvous_server {
     if (fault_) return;
     fault_ = reply{.code = code, .peer = peer, .text = std::string_view{text}};
     deadline_ = std::min(deadline_, rendezvous_clock::now() + notify_time);
-    for (const connection& c : connections_) {
+    for (const connection& c : connections_)
       if (c.rank >= 0 && !(options_.is_growing && code == errc::timeout)) send_reply(c.socket.get(), *fault_);
-    }
   }
 
   const rendezvous_options& options_;
@@ -329,9 +324,8 @@ auto rendezvous_at(const rendezvous_options& options, rendezvous_clock::time_poi
         return host(std::move(listener));
     }  // the name is taken: by another rank 0, which will reply so, or by a stranger
     if (auto joined = try_to_join(options, options.name, started, met, check)) return join(*std::move(joined));
-    if (options.rank != 0 && attempt % 16 == 0) {
+    if (options.rank != 0 && attempt % 16 == 0)
       if (auto joined = try_further_places(options, started, met, check)) return join(*std::move(joined));
-    }
     if (!options.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
       throw give_up(errc::peer_died, "rank 0 died before all had come");
     if (rendezvous_clock::now() >= started + options.timeout) break;

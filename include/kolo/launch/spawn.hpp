@@ -94,9 +94,8 @@ struct child_reaper {
   core::dynarray<child_process> children;
 
   ~child_reaper() {
-    for (child_process& c : children) {
+    for (child_process& c : children)
       if (c.pid > 0 && !c.ended) ::kill(c.pid, SIGKILL);
-    }
     for (child_process& c : children) {
       if (c.pid <= 0 || c.ended) continue;
       while (::waitpid(c.pid, nullptr, 0) < 0 && errno == EINTR) {

@@ -70,9 +70,8 @@ inline std::size_t page_size() noexcept { return std::size_t(::sysconf(_SC_PAGES
 
 /// `bytes` rounded up to whole pages, at least one; throws for more than any machine could address.
 inline std::size_t whole_pages(std::size_t bytes) {
-  if (bytes > std::size_t{1} << 46) {
+  if (bytes > std::size_t{1} << 46)
     core::throw_error(errc::out_of_resources, {bytes, " bytes of memory were asked for, more than can be addressed"});
-  }
   return core::rounded_up(std::max<std::size_t>(bytes, 1), page_size());
 }
 

@@ -69,17 +69,15 @@ class shared_mapping {
     state_->fd = std::move(fd);
     struct stat status;
     if (::fstat(state_->fd.get(), &status) != 0) os::throw_errno("reading the shared segment");
-    if (!S_ISREG(status.st_mode) || std::size_t(status.st_size) < page_size()) {
+    if (!S_ISREG(status.st_mode) || std::size_t(status.st_size) < page_size())
       throw error{errc::mismatch, "the descriptor received is not a shared segment"};
-    }
     if (status.st_uid != ::geteuid()) {
       core::throw_error(errc::mismatch,
                         {"the shared segment belongs to user ", status.st_uid, ", not to user ", ::geteuid()});
     }
     open_header();
-    if (state_->header->magic != segment_header::expected_magic || state_->header->version != 1) {
+    if (state_->header->magic != segment_header::expected_magic || state_->header->version != 1)
       throw error{errc::mismatch, "the shared segment was made by another version of the library"};
-    }
   }
 
   int fd() const noexcept { return state_->fd.get(); }

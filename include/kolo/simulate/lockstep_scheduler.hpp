@@ -111,9 +111,8 @@ class lockstep_scheduler {
   int next() {
     for (;;) {
       const double at = events_.empty() ? never : events_.next().at;
-      if (at > next_deadline_ || (events_.empty() && next_deadline_ < never)) {
+      if (at > next_deadline_ || (events_.empty() && next_deadline_ < never))
         if (const int r = too_late(at); r != nobody) return r;
-      }
       if (events_.empty()) return nobody;
       const auto e = events_.pop();
       if (!e.is_message) return e.rank;
