@@ -267,6 +267,27 @@ TEST_CASE("restore_checkpoint gives each rank the checkpoint that the root reads
   CHECK(t.wrong == 0);
 }
 
+TEST_CASE("checkpoints are loaded over slots that hold a few elements of the parameters, and no more") {
+  const folder here;
+  tally t;
+  kolo::threads::run(2,
+                     [&](auto& comm) {
+                       model saved{sizes}, mine{sizes};
+                       for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
+                       kolo::sharded_optimizer from{comm, kolo::update::sgd{}, saved.parameters()};
+                       kolo::save_sharded_checkpoint(here.file(), from);
+                       kolo::sharded_optimizer to{comm, kolo::update::sgd{}, mine.parameters()};
+                       kolo::load_sharded_checkpoint(here.file(), to);
+                       t.expect(mine.values == saved.values);
+                       if (comm.rank() == 0) kolo::save_checkpoint(here.path + "/whole", saved.parameters());
+                       for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
+                       kolo::restore_checkpoint(comm, here.path + "/whole", mine.parameters());
+                       t.expect(mine.values == saved.values);
+                     },
+                     {.slot_bytes = 16});
+  CHECK(t.wrong == 0);
+}
+
 TEST_CASE("a sharded checkpoint resumes with the same bits on any number of ranks, and replaces the previous one") {
   const auto wanted = train(1, 0, 6);
   for (const int from : {1, 2, 4})

@@ -216,7 +216,7 @@ shard_head shared_index(const std::string& path, auto& comm) {
   train::together(comm, "read the checkpoint's index", [&] {
     if (comm.rank() == 0) index = shard_file{path}.head;
   });
-  kolo::broadcast(comm, std::span{&index, 1}, 0);
+  kolo::broadcast(comm, std::as_writable_bytes(std::span{&index, 1}), 0);
   return index;
 }
 

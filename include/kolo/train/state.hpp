@@ -76,7 +76,7 @@ void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&
     } catch (const error& e) {
       verdict = {int(e.code()), std::string_view{e.cause().text}};
     }
-  kolo::broadcast(comm, std::span{&verdict, 1}, root, {}, site);
+  kolo::broadcast(comm, std::as_writable_bytes(std::span{&verdict, 1}), root, {}, site);
   if (verdict.code != 0) throw error{static_cast<errc>(verdict.code), std::string{std::string_view{verdict.text}}};
   kolo::broadcast_parameters(comm, parameters, root, site);
 }
