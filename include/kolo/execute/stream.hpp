@@ -210,16 +210,18 @@ class stream_run final : public driver, piece_protocols<T>, layout {
         continue;
       }
       const bool is_ahead = is_on_board_ && exchanges_ && (l.moved > posts_ended_ || l.is_lent);
-      const received_slot a = !is_ahead && poll(l, n).data ? take(l, n) : received_slot{};
+      received_slot a{};
+      while_claimed([&] {
+        if (!is_ahead && poll(l, n).data) a = take(l, n);
+        if (!a.data) return;
+        unpack(a.data, part(l.at, l.moved), n, a.in_ring);
+        confirm(l);
+        release(l);
+      });
       if (!a.data) {
         done = false;
         continue;
       }
-      while_claimed([&] {
-        unpack(a.data, part(l.at, l.moved), n, a.in_ring);
-        confirm(l);
-      });
-      release(l);
       some = true;
       done &= ++l.moved == pieces_;
     }
@@ -244,22 +246,23 @@ class stream_run final : public driver, piece_protocols<T>, layout {
     for (int i = 0; i < transfer_.from.count; ++i)
       if (!poll(in_[i], n).data) return false;
     bool all_arrived = true;
-    arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) {
-      const received_slot a = take(in_[i], n);
-      all_arrived = all_arrived && a.data;
-      replies_[i] = {a.back, a.back == a.data ? nullptr : &transport().one_way_reply(in_[i].peer)};
-      return a.data;
-    });
-    if (!all_arrived) return unclaim(), false;  // a rank has failed
     while_claimed([&] {
+      arrange_sources(transfer_.from, transfer_.then, virtual_rank(), size(), sources_, [&](int i) {
+        const received_slot a = take(in_[i], n);
+        all_arrived = all_arrived && a.data;
+        replies_[i] = {a.back, a.back == a.data ? nullptr : &transport().one_way_reply(in_[i].peer)};
+        return a.data;
+      });
+      if (!all_arrived) return unclaim();
       combine_pass{args_.compute, size(), sources_, transfer_.from.count + 1, is_round_trip_ ? replies_ : nullptr,
                    past_cache_}
           .run(part(all.at, all.moved), part(own_, all.moved), n, [this] {
             if (const failure* f = transport().failed()) throw error{*f};
           });
       for (int i = 0; i < transfer_.from.count; ++i) confirm(in_[i]);
+      for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
     });
-    for (int i = 0; i < transfer_.from.count; ++i) release(in_[i]);
+    if (!all_arrived) return false;  // a rank has failed
     if (args_.epilogue) conclude(part(all.at, all.moved), n);
     done = ++all.moved == pieces_ && others_done;
     return true;

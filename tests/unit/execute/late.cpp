@@ -469,6 +469,64 @@ TEST_CASE("a started call in which something threw does not continue, whichever 
   check_fails_for_good(threads, 2000, 1, pair, exchange);
 }
 
+namespace {
+
+/// Throws when it claims, or releases, a piece for the `left`-th time.
+template <class Base>
+struct throws_within_a_piece : Base {
+  using abilities = kolo::abilities<>;
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit throws_within_a_piece(Args&&... args) : Base(std::forward<Args>(args)...) {}
+  kolo::received_slot claim(int peer) {
+    if (--claims_left == 0) throw std::runtime_error("a bug of the transport's");
+    return Base::claim(peer);
+  }
+  void release(int peer) {
+    if (--releases_left == 0) throw std::runtime_error("a bug of the transport's");
+    Base::release(peer);
+  }
+  int claims_left = -1, releases_left = -1;
+};
+
+/// Rank 0's transport throws while rank 0 waits on another communicator: the other ranks learn of it, get back what they have lent, and come to that wait.
+void check_lends_nothing_for_good(int p, int claims, int releases, auto start) {
+  const auto said = on_threads(p, [&](auto& comm) {
+    kolo::communicator<throws_within_a_piece<kolo::threads::transport>> breaks{comm.transport().split(0, comm.rank())};
+    if (comm.rank() == 0) breaks.transport().claims_left = claims, breaks.transport().releases_left = releases;
+    std::vector<int> x(200'000), y(200'000);
+    auto request = start(breaks, x, y);
+    std::string words;
+    const auto wait = [&] {
+      try {
+        words += end_of([&] { request.wait(); });
+      } catch (const std::runtime_error&) {
+        words += "thrown";
+      }
+    };
+    if (comm.rank() != 0) wait(), words += ", ";
+    words += end_of([&] { kolo::barrier(comm, {.timeout = 20s}); });
+    if (comm.rank() == 0) words += ", ", wait();
+    return words;
+  });
+  CHECK(said[0] == "fine, thrown");
+  for (std::size_t r = 1; r < said.size(); ++r) CHECK(said[r] == "peer failed 0, fine");
+}
+
+}  // namespace
+
+TEST_CASE("a rank whose transport throws in a wait on another communicator keeps no piece that others have lent") {
+  const auto pair = [](auto& comm, auto& x, auto& y) {
+    return comm.rank() == 0 ? kolo::start_receive(comm, y, 1) : kolo::start_send(comm, x, 0);
+  };
+  const auto sum = [](auto& comm, auto& x, auto& y) {
+    return kolo::start_allreduce(comm, x, y, kolo::sum, kolo::two_shot{});
+  };
+  check_lends_nothing_for_good(2, -1, 1, pair);
+  check_lends_nothing_for_good(3, 2, -1, sum);
+  check_lends_nothing_for_good(3, -1, 1, sum);
+}
+
 TEST_CASE("run throws if a view throws while the results of a destroyed request are written to it") {
   for (const bool has_ended : {false, true})
     CHECK(end_of([&] {
