@@ -7,6 +7,7 @@
 #include "laws/message_laws.hpp"
 #include "mpi/world.hpp"
 #include "processes/children.hpp"
+#include "support/ends.hpp"
 
 #include <unistd.h>
 
@@ -177,17 +178,20 @@ void refused(mpi_world& world, int node) {
 
 template <class Comm>
 void forked(mpi_world& world, int node) {
-  world.run("a forked copy of a communicator sends nothing", [&](complaints& wrong) {
+  world.run("a forked copy of a communicator sends nothing, and calls on it are refused", [&](complaints& wrong) {
     Comm comm{MPI_COMM_WORLD, nodes_of(node)};
-    if (world.rank() == world.size() - 1)
-      child{[&] {
+    if (world.rank() == world.size() - 1) {
+      child copies{[&] {
+        const auto said = end_of([&] { kolo::barrier(comm); });
         try {
           const auto copy = std::move(comm);
           throw 1;
         } catch (int) {
         }
-        return std::string{};
-      }}.result();
+        return said;
+      }};
+      wrong.expect(copies.result() == "invalid argument -1", "a call in the child was not refused");
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     for (int k = 0; k < 2; ++k) try_allreduce(comm, wrong, "allreduce", 1009, kolo::ring{});
   });

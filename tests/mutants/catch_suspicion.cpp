@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Catches mistakes in the checks of what others have written: a reference, a variable, a forked copy of a rank.
 // built with others: ranks
+#include <kolo/collective/barrier.hpp>
+#include <kolo/execute/self.hpp>
 #include <kolo/launch/environment.hpp>
 #include <kolo/launch/processes.hpp>
 
@@ -56,6 +58,19 @@ static bool copies_do_not_leave() {
   return !zero.is_gone(1, 1);
 }
 
+static bool copies_do_not_call() {
+  self::communicator own;
+  return testing::child{[&] {
+           try {
+             barrier(own);
+           } catch (const error& e) {
+             return std::string{e.what()};
+           }
+           return std::string{};
+         }}.result()
+             .find("forked") != std::string::npos;
+}
+
 static bool the_first_failure_stays() {
   kolo::detail::shm::shared_mapping memory;
   const detail::shm::region_shape shape{2, {}};
@@ -66,7 +81,8 @@ static bool the_first_failure_stays() {
 }
 
 int main() {
-  return the_first_failure_stays() && references_stay_in_their_region() && nodes_are_counted() && copies_do_not_leave()
+  return the_first_failure_stays() && references_stay_in_their_region() && nodes_are_counted() &&
+                 copies_do_not_leave() && copies_do_not_call()
              ? 0
              : 1;
 }

@@ -3,14 +3,13 @@
 #pragma once
 
 #include <kolo/compose/near_ranks.hpp>
+#include <kolo/core/own_process.hpp>
 #include <kolo/impl/engine.hpp>
 #include <kolo/launch/meet.hpp>
 #include <kolo/shm/heap.hpp>
 #include <kolo/transport/abilities.hpp>
 #include <kolo/transport/forwarded.hpp>
 #include <kolo/transport/message_queues.hpp>
-
-#include <unistd.h>
 
 #include <exception>
 #include <optional>
@@ -125,7 +124,7 @@ class routed {
 
   /// Reports to the other ranks that this rank leaves, and why; does not wait. Afterwards this may only be destroyed.
   void leave(const char* why) noexcept {
-    if (process_ != ::getpid()) return;
+    if (!process_.is_this()) return;
     const auto f = failure_from({.peer = rank()}, errc::peer_failed, rank(), {}, why);
     if constexpr (requires { far_.leave(why); })
       if (!has_slots() && !failed()) far_.leave(why);
@@ -345,7 +344,7 @@ class routed {
   /// While an exception unwinds: fails Near with this rank's number in Far, since Near would use its own number.
   void leave() noexcept {
     if (near_ranks_.is_empty() || !near_ || has_slots() || std::uncaught_exceptions() <= exceptions_ || failed() ||
-        process_ != ::getpid())
+        !process_.is_this())
       return;
     near_->fail(detail::transport::with_peer_identity(
         *this, detail::transport::failure_while_unwinding(*this, detail::transport::destroyed_by_an_exception)));
@@ -360,8 +359,8 @@ class routed {
   clock::time_point polled_{}, suspected_since_{};
   std::uint64_t suspected_at_ = 0;
   int exceptions_ = 0;
-  ::pid_t process_ = ::getpid();    ///< a forked child is not the rank
-  bool is_oversubscribed_ = false;  ///< more ranks on this host than it has cores
+  detail::core::own_process process_{};  ///< a forked child is not the rank
+  bool is_oversubscribed_ = false;       ///< more ranks on this host than it has cores
 };
 
 }  // namespace kolo::inline KOLO_ABI

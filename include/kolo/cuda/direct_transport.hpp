@@ -3,14 +3,13 @@
 // streams.
 #pragma once
 
+#include <kolo/core/own_process.hpp>
 #include <kolo/cuda/deadline.hpp>
 #include <kolo/cuda/direct.hpp>
 #include <kolo/cuda/peer_exchange.hpp>
 #include <kolo/cuda/work_stream.hpp>
 #include <kolo/transport/message_queues.hpp>
 #include <kolo/transport/small_exchange.hpp>
-
-#include <unistd.h>
 
 namespace kolo::inline KOLO_ABI::cuda {
 
@@ -164,7 +163,7 @@ class direct_transport : public PeerMemory::base_transport {
 
  protected:
   /// The memory of the copy in a forked process may be the rank's.
-  bool is_forked_copy() const { return process_ != ::getpid(); }
+  bool is_forked_copy() const { return !process_.is_this(); }
 
  private:
   using base_transport::commit, base_transport::peek, base_transport::release, base_transport::reserve,
@@ -292,7 +291,7 @@ class direct_transport : public PeerMemory::base_transport {
   }
 
   direct_options options_{};
-  ::pid_t process_ = ::getpid();
+  detail::core::own_process process_{};
   std::vector<queues> queues_;
   together together_{};
   std::vector<const std::byte*> ins_;  ///< of all ranks

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // One call at a time runs on a communicator: a second thread's is refused, and so is one that an operator or a view of
-// the first makes.
+// the first makes. Those of a forked child of the rank are refused, too.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -20,6 +20,10 @@ inline constexpr std::string_view refused_thread =
 inline constexpr std::string_view refused_within =
     "an operator or a view makes a call on the communicator of the call that runs it: give it a communicator of its "
     "own (split)";
+
+inline constexpr std::string_view refused_child =
+    "this process was forked from the rank after the communicator was made, and is not the rank: call in the rank, or "
+    "make a communicator of its own here";
 
 /// Whether the refusal of a second thread unwinds this thread's stack. It concerns no other rank, so it breaks nothing.
 inline bool is_refused_thread() noexcept {

@@ -21,7 +21,6 @@
 #include <kolo/view/memory.hpp>
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -59,7 +58,6 @@ struct engine : transport::progress_client, failing<engine<T>> {
   T transport;
   transport::flight_log flight{transport};
   std::shared_ptr<transport::unreported_failure> unreported = transport::unreported_failure::of_this_rank();
-  const ::pid_t process = ::getpid();
   std::uint64_t sequence = 0;
   std::uint32_t history = 0;                         ///< of the fingerprints of all calls so far
   std::uint32_t owners = 0, owner = 0;               ///< optimizers created on it; the one that makes calls now
@@ -93,7 +91,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   bool must_keep_memory() {
     if constexpr (!std::is_base_of_v<host_memory, memory>) return transport.failed() != nullptr;
     else if constexpr (MessageTransport<T>)
-      return has_failed && process == ::getpid() && transport::buffers_in_use(transport) > 0;
+      return has_failed && process.is_this() && transport::buffers_in_use(transport) > 0;
     else return false;
   }
 
@@ -117,8 +115,11 @@ struct engine : transport::progress_client, failing<engine<T>> {
     if constexpr (TakesTurns<T>) transport.acquire_turn(sequence);
   }
 
-  /// Every call begins with this. Throws if another one runs; then it has changed nothing.
+  /// Every call begins with this. Throws if another one runs, or in a forked child of the rank; then it has changed
+  /// nothing.
   void begin(const char* call) {
+    if (!process.is_this()) [[unlikely]]
+      refuse_call(call, refused_child);
     if (caller.load(std::memory_order_acquire)) [[unlikely]]
       if (const void* const now = calling_thread::after_destructors(caller))
         refuse_call(call, calling_thread::is_own(now) ? refused_within : refused_thread);

@@ -48,7 +48,8 @@ struct failing {
   /// its transport is failed too.
   [[gnu::cold, gnu::noinline]] void pass_on(std::string_view text) {
     auto& transport = self().transport;
-    if (transport.size() > 1 && !transport.failed()) fail(transport::failure_while_unwinding(transport, text));
+    if (self().process.is_this() && transport.size() > 1 && !transport.failed())
+      fail(transport::failure_while_unwinding(transport, text));
   }
   static void locate(failure& f, const operation& o) {
     f.round = o.now.round;

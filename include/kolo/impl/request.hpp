@@ -7,7 +7,6 @@
 #include <kolo/impl/calls.hpp>
 #include <kolo/transport/forwarded.hpp>
 
-#include <unistd.h>
 #include <exception>
 
 #include <memory>
@@ -92,7 +91,7 @@ template <class T>
 request<T>::~request() {
   if (!state_ || state_->has_ended) return;
   const auto e = state_->e;
-  if (e->process != ::getpid()) return;  // a copy by fork: the operation is the parent's
+  if (!e->process.is_this()) return;  // a copy by fork: the operation is the parent's
   detail::execute::operation& o = state_->run;
   const auto fail = [&] {
     failure f = detail::transport::failure_while_unwinding(

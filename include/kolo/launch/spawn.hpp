@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/less_code.hpp>
+#include <kolo/core/own_process.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/os/descriptor.hpp>
 #include <kolo/os/other_threads.hpp>
@@ -66,10 +67,10 @@ inline std::int64_t now_ns() { return std::chrono::steady_clock::now().time_sinc
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (const pid_t now = ::getppid(); now != parent && now != 0)
     ::_exit(1);  // the parent ended before that took hold; 0: not visible
-  const pid_t rank_itself = ::getpid();
+  const core::own_process rank_itself;
   exit_report of_nobody;
   const auto mine = [&]() -> exit_report& {
-    return ::getpid() == rank_itself ? report : of_nobody;  // a copy by fork is not the rank
+    return rank_itself.is_this() ? report : of_nobody;  // a copy by fork is not the rank
   };
   int status = 1;
   try {

@@ -2,13 +2,12 @@
 // One region in which every rank has a part, and all ranks address all parts.
 #pragma once
 
+#include <kolo/core/own_process.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/new_region.hpp>
 #include <kolo/shm/region.hpp>
 #include <kolo/transport/small_exchange.hpp>
-
-#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
@@ -44,9 +43,8 @@ parts make_parts(auto& transport, Mapping auto& memory, std::size_t bytes) {
     const auto users = reinterpret_cast<std::atomic<std::uint32_t>*>(mapped.get());  // in the first page
     users->fetch_add(1, std::memory_order_relaxed);
     base = {mapped.get(),
-            [memory, mapped, region = all[0].region, total, users, owner = ::getpid()](std::byte*) mutable {
-              if (owner == ::getpid() && users->fetch_sub(1, std::memory_order_acq_rel) == 1)
-                memory.discard(region, total);
+            [memory, mapped, region = all[0].region, total, users, owner = core::own_process{}](std::byte*) mutable {
+              if (owner.is_this() && users->fetch_sub(1, std::memory_order_acq_rel) == 1) memory.discard(region, total);
             }};
   };
   if (rank == 0 && fits)

@@ -2,12 +2,11 @@
 // Memory that peers address directly, as one rank allocates it: pages, and blocks of them.
 #pragma once
 
+#include <kolo/core/own_process.hpp>
 #include <kolo/shm/heap.hpp>
 #include <kolo/shm/mapping.hpp>
 #include <kolo/shm/new_region.hpp>
 #include <kolo/shm/shared_mapping.hpp>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <concepts>
@@ -30,7 +29,7 @@ class shared_pages : public std::pmr::memory_resource {
   explicit shared_pages(shared_mapping memory) : memory_{std::move(memory)} {}
 
   /// False in a process that the owner has forked: it may use the pages, but does not free them.
-  bool is_owner() const { return owner_ == ::getpid(); }
+  bool is_owner() const { return owner_.is_this(); }
   bool holds(const void* p) const {
     return std::any_of(runs_.begin(), runs_.end(), [p](const heap_run& s) { return s.holds(p); });
   }
@@ -96,7 +95,7 @@ class shared_pages : public std::pmr::memory_resource {
 
   shared_mapping memory_;
   std::vector<heap_run> runs_;
-  ::pid_t owner_ = ::getpid();
+  core::own_process owner_{};
 };
 
 /// The resource that `kolo::shm::heap` returns for processes: small blocks share pages and are kept for reuse, large

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <kolo/core/less_code.hpp>
+#include <kolo/core/own_process.hpp>
 #include <kolo/core/text.hpp>
 #include <kolo/os/cores.hpp>
 #include <kolo/os/eventcount.hpp>
@@ -223,8 +224,8 @@ class shm_member {
 
   /// Called once, at the end; true for the last rank to leave: no rank uses the region any more.
   [[gnu::cold, gnu::noinline]] bool leave() noexcept {
-    if (!base_) return false;                                     // moved from
-    if (state_of_rank(rank_).id.pid != ::getpid()) return false;  // a process that the rank forked is not the rank
+    if (!base_) return false;               // moved from
+    if (!process_.is_this()) return false;  // a process that the rank forked is not the rank
     if (std::uncaught_exceptions() > exceptions_ && !failed())
       fail(transport::failure_while_unwinding(*this, transport::destroyed_by_an_exception));
     state_of_rank(rank_).present.store(presence::left, std::memory_order_seq_cst);
@@ -343,6 +344,7 @@ class shm_member {
   bool oversubscribed_, is_recorded_, has_read_board_ = false, knows_cores_ = false, waiters_fence_ = false;
   bool has_been_counted_ = false;  ///< as one that does not come, before it came
   int exceptions_ = std::uncaught_exceptions();
+  core::own_process process_{};
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::shm

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <kolo/core/less_code.hpp>
+#include <kolo/core/own_process.hpp>
 #include <kolo/transport/transport.hpp>
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -60,6 +60,8 @@ class progress_client {
   progress_client(const progress_client&) = delete;
   progress_client& operator=(const progress_client&) = delete;
 
+  const core::own_process process{};  ///< in a copy by fork, the holder of a mutex may not be there
+
   void take_over() {
     if (in_ && in_.get() != progress_engine::of_this_thread()) [[unlikely]]
       in_->move_to_this_thread(*this);
@@ -81,7 +83,7 @@ class progress_client {
   ~progress_client() { leave(); }
 
   /// Called before this object is destroyed. Returns whether operations were in flight.
-  bool leave() noexcept { return in_ && in_->remove(*this); }
+  bool leave() noexcept { return in_ && process.is_this() && in_->remove(*this); }
 
  private:
   template <class Used>
@@ -133,8 +135,6 @@ class progress_list final : public progress_engine {
     if (it.after_) it.after_->before_ = &it;
   }
   bool remove(progress_client& it) noexcept override {
-    if (process_ != ::getpid())
-      return it.in_.reset(), it.is_in_flight_ = false;  // a copy by fork: the holder of the mutex is not here
     const auto self = it.in_;
     const std::lock_guard lock{mutex_};  // whose thread may be driving this one, and look at `in_`
     it.in_ = nullptr;
@@ -159,7 +159,6 @@ class progress_list final : public progress_engine {
   std::recursive_mutex mutex_{};  ///< of the list; progress may start an operation, so its thread may lock twice
   progress_client *first_ = nullptr, *next_ = nullptr;  ///< next_: the next one for `progress_others`
   bool is_progressing_ = false;                         ///< on its own thread
-  const pid_t process_ = ::getpid();
 };
 
 template <class Used>
