@@ -165,6 +165,21 @@ void late(mpi_world& world) {
   });
 }
 
+/// Two ranks wait for each other, and need no other: none of those that do something else is late.
+void waiting_for_each_other(mpi_world& world) {
+  world.run("two ranks that receive from each other blame no third one", [&](complaints& wrong) {
+    kolo::mpi::communicator comm{MPI_COMM_WORLD, patient()};
+    if (const int rank = comm.rank(); rank < 2) {
+      int x = 0;
+      const auto words = words_of([&] { kolo::receive(comm, std::span{&x, 1}, 1 - rank, {.timeout = 500ms}); });
+      wrong.expect(words.find("rank 0 waits for rank 1, which waits for rank 0") != words.npos ||
+                       words.find("rank 1 waits for rank 0, which waits for rank 1") != words.npos,
+                   "ended with \"" + words + '"');
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  });
+}
+
 /// The last rank calls after a later call has failed: the pending operations end with that failure, and nothing is received for them any more.
 void under_way(mpi_world& world) {
   world.run("pending operations end with the failure of a later call", [&](complaints& wrong) {
@@ -298,7 +313,7 @@ void called_the_roll(mpi_world& world) {
       const auto is_silent = [](const auto& s) { return s.is == kolo::detail::transport::sign_of_life::silent; };
       const auto waits = [&] {
         all.poll();
-        all.answer(0);
+        all.answer({kolo::detail::transport::sign_of_life::waiting, 0});
         return std::count_if(all.signs().begin(), all.signs().end(), is_silent) > 1;  // rank 0 asks only the others
       };
       while (waits()) continue;
@@ -443,6 +458,7 @@ int main(int argc, char** argv) {
   if (world.size() == 1) return 0;  // one rank cannot disagree
   disagreements(world);
   late(world);
+  waiting_for_each_other(world);
   under_way(world);
   sent_late(world);
   packed_late(world);

@@ -73,13 +73,9 @@ class failure_channel {
   }
   /// The answers since then, of each rank.
   const std::vector<transport::sign_of_life>& signs() const { return signs_; }
-  /// This rank waits for `peer`: answers the ranks that have asked.
-  void answer(int peer) {
-    for (const int r : std::exchange(asked_by_, {})) {
-      statement s{{}, meaning::waits};
-      s.text.peer = peer;
-      send(s, r, r + 1);
-    }
+  /// This rank waits, as `mine` says: answers the ranks that have asked.
+  void answer(const transport::sign_of_life& mine) {
+    for (const int r : std::exchange(asked_by_, {})) send({{}, meaning::waits, mine}, r, r + 1);
   }
 
   /// The first failure, if any rank has reported one.
@@ -95,7 +91,8 @@ class failure_channel {
   struct statement {
     failure text;
     meaning is;
-    int sender = MPI_UNDEFINED;  ///< its rank in MPI_COMM_WORLD
+    transport::sign_of_life sign{};  ///< if it waits
+    int sender = MPI_UNDEFINED;      ///< its rank in MPI_COMM_WORLD
   };
   struct pending_send {
     statement what;
@@ -136,8 +133,8 @@ class failure_channel {
       case meaning::decision: first_ = s.text; return;
       case meaning::question: asked_by_.push_back(from); return;
       case meaning::waits:
-        if (!signs_.empty() && s.text.peer != from)  // who waits for itself waits for nobody else
-          signs_[std::size_t(from)] = {transport::sign_of_life::waiting, s.text.peer};
+        if (!signs_.empty() && s.sign.awaits != from)  // who waits for itself waits for nobody else
+          signs_[std::size_t(from)] = s.sign;
     }
   }
   void consider(int rank, const failure& f) {

@@ -151,7 +151,7 @@ class transport {
     if (s.peer >= 0 && s.peer < size_ && s.peer != rank_ && !s.only_sends) expect_no_other(p, s, now);
     if (const auto dead = liveness_.dead(now))
       give_up(errc::peer_died, s.with_peer(*dead), waited, detail::transport::is_gone_sentence(*dead, true));
-    failures_.answer(s.peer);
+    failures_.answer(sign_of(s));
     if (waited > s.timeout) end_late(p, s, waited);
   }
 
@@ -309,6 +309,8 @@ class transport {
       give_up(errc::mismatch, s, now - p.since, detail::transport::unexpected_message_text(s.peer));
   }
 
+  using sign_of_life = detail::transport::sign_of_life;
+  static sign_of_life sign_of(const wait_context& s) { return {sign_of_life::waiting, s.peer, 0, s.is_point_to_point}; }
   /// The deadline has passed. It is extended once, by a moment in which waiting ranks answer the roll call: then none
   /// of them is the late one.
   void end_late(backoff& p, const wait_context& s, std::chrono::nanoseconds waited) {
@@ -319,9 +321,8 @@ class transport {
       p.since += std::clamp<std::chrono::nanoseconds>(s.timeout / 4, shortest_roll_call, longest_roll_call);
       return failures_.call_the_roll();
     }
-    using detail::transport::sign_of_life;
     auto signs = failures_.signs();
-    signs[std::size_t(rank_)] = {sign_of_life::waiting, s.peer};
+    signs[std::size_t(rank_)] = sign_of(s);
     const auto stopped = liveness_.stopped();
     if (stopped) signs[std::size_t(*stopped)].is = sign_of_life::stopped;
     const int late = detail::transport::who_is_late(signs, s.peer);
