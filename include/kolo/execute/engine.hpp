@@ -199,7 +199,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     (o.next ? o.next->previous : newest) = o.previous;
     if (o.is_point_to_point()) pairs->remove(o);
     if (!newest) ends();
-    if (o.previous) return;
+    if (std::exchange(o.previous, nullptr)) return;
     if (!o.is_point_to_point())
       for (operation* i = oldest; i && i->is_point_to_point(); i = i->next) i->is_up = true;
     if (newest && !oldest->is_point_to_point()) flight->begin(oldest->now.sequence, oldest->summary, oldest->tag);
@@ -361,11 +361,9 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void abandon(operation& o) noexcept {
     take_over();
     take_back(o);
-    for (operation* i = oldest; i; i = i->next) {
-      if (i != &o) continue;
-      for (operation* later = o.next; later; later = later->next) later->has_failed = true;
-      return remove(o);
-    }
+    if (!o.previous && oldest != &o) return;  // not in the queue
+    for (operation* later = o.next; later; later = later->next) later->has_failed = true;
+    remove(o);
   }
 };
 

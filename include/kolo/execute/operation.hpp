@@ -44,7 +44,10 @@ struct operation {
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
   bool is_point_to_point() const { return peer >= 0; }
   operation *next = nullptr, *previous = nullptr;
-  operation *next_to = nullptr, *next_from = nullptr;  ///< of a pair operation: the next one to, or from, its peer
+  /// Of a pair operation: the next one in a direction, and the one before.
+  struct neighbours {
+    operation *next = nullptr, *previous = nullptr;
+  } to{}, from{};
   const operation* blocker = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };
 

@@ -105,18 +105,17 @@ class pairs final : public p2p_state<T> {
 
   void enqueue(operation& o) override {
     if (is_idle(o.peer)) busy_.push_back(o.peer);
-    for_directions(o, [&](direction& d, auto next) {
-      o.*next = nullptr;
-      (d.newest ? d.newest->*next : d.oldest) = &o;
+    for_directions(o, [&](direction& d, auto its) {
+      o.*its = {nullptr, d.newest};
+      (d.newest ? (d.newest->*its).next : d.oldest) = &o;
       d.newest = &o;
     });
   }
   void remove(operation& o) noexcept override {
-    for_directions(o, [&](direction& d, auto next) {
-      operation* before = nullptr;
-      for (operation* i = d.oldest; i != &o; i = i->*next) before = i;
-      (before ? before->*next : d.oldest) = o.*next;
-      if (d.newest == &o) d.newest = before;
+    for_directions(o, [&](direction& d, auto its) {
+      const auto [next, previous] = o.*its;
+      (previous ? (previous->*its).next : d.oldest) = next;
+      (next ? (next->*its).previous : d.newest) = previous;
     });
     if (is_idle(o.peer)) busy_.erase(std::find(busy_.begin(), busy_.end(), o.peer));
   }
@@ -185,11 +184,11 @@ class pairs final : public p2p_state<T> {
     operation *oldest = nullptr, *newest = nullptr;  ///< of those that have not ended
   };
   static direction& at(std::vector<direction>& all, const operation& o) { return all[std::size_t(o.peer)]; }
-  /// Calls f(d, next) for each direction of `o`; `o.*next` is the operation after it there.
+  /// Calls f(d, its) for each direction of `o`; `o.*its` are its neighbours there.
   void for_directions(const operation& o, auto f) {
     const auto k = o.summary.what();
-    if (k != kind::receive) f(at(to_, o), &operation::next_to);
-    if (k != kind::send) f(at(from_, o), &operation::next_from);
+    if (k != kind::receive) f(at(to_, o), &operation::to);
+    if (k != kind::send) f(at(from_, o), &operation::from);
   }
   bool is_idle(int peer) const { return !to_[std::size_t(peer)].oldest && !from_[std::size_t(peer)].oldest; }
   /// Whether no earlier one uses a direction of it.
