@@ -88,33 +88,35 @@ inline kolo::threads::options impatient(std::size_t slot_bytes) {
 
 struct over_slots {
   using communicator = kolo::threads::communicator;
-  template <class F>
-  static void run(int p, F f, std::size_t slot_bytes) {
+  static void run(int p, callable_ref<communicator&> f, std::size_t slot_bytes) {
     kolo::threads::run(p, f, impatient(slot_bytes));
   }
 };
 template <class T>
 struct over_transport {
   using communicator = kolo::communicator<T>;
-  template <class F>
-  static void run(int p, F f, std::size_t slot_bytes) {
+  static void run(int p, callable_ref<communicator&> f, std::size_t slot_bytes) {
     run_threads_over<T>(p, f, impatient(slot_bytes));
   }
 };
 using over_messages = over_transport<message_transport>;
 
-/// Runs f(comm, wrong) on p ranks. Returns what they found wrong, or the error thrown; empty if nothing.
-template <class Over = over_slots, class F>
-std::string on_ranks(int p, F f, std::size_t slot_bytes = usual_slot) {
+template <class Over>
+std::string on_each_rank(int p, callable_ref<typename Over::communicator&, complaints&> f, std::size_t slot_bytes) {
   complaints wrong;
   try {
-    Over::run(
-        p, [&](typename Over::communicator& comm) { f(comm, wrong); }, slot_bytes);
+    const auto body = [&](typename Over::communicator& comm) { f(comm, wrong); };
+    Over::run(p, body, slot_bytes);
   } catch (const std::exception& e) {
     wrong.say(e.what());
   }
   const auto text = wrong.text();
   return text.empty() ? text : std::to_string(p) + " ranks, slots of " + std::to_string(slot_bytes) + " bytes: " + text;
+}
+/// Runs f(comm, wrong) on p ranks. Returns what they found wrong, or the error thrown; empty if nothing.
+template <class Over = over_slots, class F>
+std::string on_ranks(int p, F f, std::size_t slot_bytes = usual_slot) {
+  return on_each_rank<Over>(p, f, slot_bytes);
 }
 
 }  // namespace testing

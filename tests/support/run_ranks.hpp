@@ -8,13 +8,30 @@
 #include <exception>
 #include <latch>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace testing {
 
+/// Refers to a callable. What takes one is compiled once, and not for each lambda.
+template <class... Args>
+class callable_ref {
+ public:
+  template <class F>
+    requires(!std::is_same_v<F, callable_ref>)
+  callable_ref(F& f)
+      : f_{const_cast<void*>(static_cast<const void*>(&f))}, call_{[](void* g, Args... args) {
+          (*static_cast<F*>(g))(args...);
+        }} {}
+  void operator()(Args... args) const { call_(f_, args...); }
+
+ private:
+  void* f_;
+  void (*call_)(void* f, Args... args);
+};
+
 /// Runs f(rank) on `ranks` threads; rethrows the cause of their failure.
-template <class F>
-void run_ranks(int ranks, F f) {
+inline void run_each_rank(int ranks, callable_ref<int> f) {
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {
     std::vector<std::jthread> all;
@@ -28,6 +45,10 @@ void run_ranks(int ranks, F f) {
       });
   }
   kolo::detail::launch::rethrow_cause(thrown);
+}
+template <class F>
+void run_ranks(int ranks, F f) {
+  run_each_rank(ranks, f);
 }
 
 /// Runs f(comm), where make(rank) makes comm. f begins when all ranks have made theirs: a rank that is ahead may leave, or fail.
