@@ -47,7 +47,7 @@ struct operation {
   /// Of a pair operation: the next one in a direction, and the one before.
   struct neighbours {
     operation *next = nullptr, *previous = nullptr;
-  } to{}, from{};
+  } to_peer{}, from_peer{};
   const operation* blocker = nullptr;  ///< an operation with a longer timeout, whose wait `waiting` is for
 };
 

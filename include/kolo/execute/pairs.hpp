@@ -187,8 +187,8 @@ class pairs final : public p2p_state<T> {
   /// Calls f(d, its) for each direction of `o`; `o.*its` are its neighbours there.
   void for_directions(const operation& o, auto f) {
     const auto k = o.summary.what();
-    if (k != kind::receive) f(at(to_, o), &operation::to);
-    if (k != kind::send) f(at(from_, o), &operation::from);
+    if (k != kind::receive) f(at(to_, o), &operation::to_peer);
+    if (k != kind::send) f(at(from_, o), &operation::from_peer);
   }
   bool is_idle(int peer) const { return !to_[std::size_t(peer)].oldest && !from_[std::size_t(peer)].oldest; }
   /// Whether no earlier one uses a direction of it.
