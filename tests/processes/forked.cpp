@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A rank that forks: the child destroys its own copies, and the rank continues.
+#include <kolo/composite.hpp>
 #include <kolo/point_to_point.hpp>
 #include <kolo/train.hpp>
 
@@ -63,6 +64,22 @@ TEST_CASE("a call on a communicator in a forked child is refused, and the rank g
   CHECK(end.errors.empty());
   CHECK(end.no_process_left);
   CHECK(on_processes(1, refused_in_a_child).said == all_say(1, "fine 0"));
+}
+
+TEST_CASE("a call on a composite in a forked child is refused, shrink too, and fails neither of its transports") {
+  const auto end = on_processes(2, [](auto& comm) {
+    const auto part = [&] { return comm.transport().split(0, comm.rank()); };
+    kolo::composite<kolo::shm::transport, kolo::shm::transport> both{part(), part()};
+    const auto said = child{[&] {
+                        std::string wrong;
+                        if (words_of([&] { kolo::barrier(both); }) != refusal("barrier", comm.rank()))
+                          wrong += "barrier ";
+                        if (words_of([&] { both.shrink(); }) != refusal("shrink", comm.rank())) wrong += "shrink ";
+                        return wrong;
+                      }}.result();
+    return said + end_of([&] { kolo::barrier(both.first()), kolo::barrier(both.second()); });
+  });
+  CHECK(end.said == all_say(2, "fine"));
 }
 
 TEST_CASE("a call in a forked child is refused also while another thread of the rank is within one") {

@@ -230,6 +230,7 @@ class composite {
     static_assert(Shrinkable<A> || std::constructible_from<A, communicator<B>&, Args...>,
                   "kolo: the first transport of this composite cannot shrink, and it cannot be constructed again over "
                   "the second one with these arguments");
+    first_.engine()->begin("shrink"), second_.engine()->begin("shrink");  // a call that is refused fails neither
     const std::string calls = "rank " + std::to_string(rank()) + " calls shrink";
     second_.transport().fail(
         failure_from({.operation = "shrink", .peer = rank()}, errc::peer_failed, rank(), {}, calls));  // fails both
