@@ -16,10 +16,11 @@ class own_process {
   own_process() {
     [[maybe_unused]] static const int known = ::pthread_atfork(nullptr, nullptr, [] { ++generation; });
   }
-  bool is_this() const { return made_in_ == generation; }
+  bool is_this() const { return made_in_ == *counter_; }
 
  private:
-  static inline unsigned generation = 0;  ///< of this process: changes while it has one thread
+  static inline unsigned generation = 0;   ///< of this process: changes while it has one thread
+  const unsigned* counter_ = &generation;  ///< the maker's: a shared object that hides its symbols has its own
   unsigned made_in_ = generation;
 };
 
