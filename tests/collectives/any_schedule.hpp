@@ -18,7 +18,7 @@ struct any_schedule {
   any_schedule() = default;
   template <class S>
   any_schedule(const S& s, int p)
-      : kept{std::make_shared<const S>(s)},
+      : kept{static_cast<const void*>(new S(s)), +[](const void* one) { delete static_cast<const S*>(one); }},
         ref{kolo::detail::execute::erase_schedule(*static_cast<const S*>(kept.get()), p)} {}
   int blocks(int) const { return ref.blocks; }
   int rounds(int) const { return ref.rounds; }

@@ -155,17 +155,16 @@ class task_maker {
   template <class T>
   task<C> make() {
     switch (c_.what) {
-      case kind::allreduce: return reduction<T, kind::allreduce>(c_.n, {0, c_.n}, {0, p_});
-      case kind::reduce_scatter: return reduction<T, kind::reduce_scatter>(c_.n, kolo::block(c_.n, p_, me_), {0, p_});
-      case kind::reduce: return reduction<T, kind::reduce>(c_.n, {0, me_ == c_.root ? c_.n : 0}, {0, p_});
-      case kind::scan: return reduction<T, kind::scan>(c_.n, {0, c_.n}, {0, me_ + 1});
-      case kind::exclusive_scan: return reduction<T, kind::exclusive_scan>(c_.n, {0, c_.n}, {0, me_});
-      case kind::broadcast: return movement<T, kind::broadcast>(c_.n, 0);
-      case kind::allgather: return movement<T, kind::allgather>(own(), whole());
-      case kind::gather: return movement<T, kind::gather>(own(), me_ == c_.root ? whole() : 0);
-      case kind::scatter: return movement<T, kind::scatter>(me_ == c_.root ? whole() : 0, own());
-      case kind::alltoall:
-        return movement<T, kind::alltoall>(sum_of_first(c_.from(me_), p_), sum_of_first(c_.to(me_), p_));
+      case kind::allreduce: return reduction<T>(c_.n, {0, c_.n}, {0, p_});
+      case kind::reduce_scatter: return reduction<T>(c_.n, kolo::block(c_.n, p_, me_), {0, p_});
+      case kind::reduce: return reduction<T>(c_.n, {0, me_ == c_.root ? c_.n : 0}, {0, p_});
+      case kind::scan: return reduction<T>(c_.n, {0, c_.n}, {0, me_ + 1});
+      case kind::exclusive_scan: return reduction<T>(c_.n, {0, c_.n}, {0, me_});
+      case kind::broadcast: return movement<T>(c_.n, 0);
+      case kind::allgather: return movement<T>(own(), whole());
+      case kind::gather: return movement<T>(own(), me_ == c_.root ? whole() : 0);
+      case kind::scatter: return movement<T>(me_ == c_.root ? whole() : 0, own());
+      case kind::alltoall: return movement<T>(sum_of_first(c_.from(me_), p_), sum_of_first(c_.to(me_), p_));
       default: return of_nothing();
     }
   }
@@ -175,41 +174,51 @@ class task_maker {
   std::size_t whole() const { return sum_of_first(c_.counts(), p_); }
   std::uint64_t own_seed() const { return mixed(c_.seed, rank_); }
 
-  /// Calls f(algorithm).
-  template <kind K, class F>
-  void with_choice(task<C>& t, F f) {
-    const bool is_ragged = K == kind::alltoall && !c_.is_equal;
-    if (c_.is_automatic) return t.text += " (automatic)", f(kolo::automatic{});
+  /// What is called if the choice is not automatic.
+  template <kind K>
+  auto algorithm(task<C>& t) {
     if constexpr (!can_block || !kolo::AlgorithmFor<kolo::one_shot, K>) {
-      const auto [name, s] = draw_schedule<K>(dice{c_.seed}, p_, is_ragged, c_.algorithm);
+      if (c_.is_automatic) return any_schedule<K, false>{};
+      const bool is_ragged = K == kind::alltoall && !c_.is_equal;
+      auto [name, s] = draw_schedule<K>(dice{c_.seed}, p_, is_ragged, c_.algorithm);
       t.text += " (" + name + ")";
-      f(s);
+      return s;
     } else {
-      t.text += " (one_shot)", f(kolo::one_shot{});  // its small calls run by plans
+      if (!c_.is_automatic) t.text += " (one_shot)";
+      return kolo::one_shot{};  // its small calls run by plans
     }
   }
-  /// The call, to be started or run: `start(comm, args..., algorithm)`.
-  template <kind K, class Start, class Run, class... Args>
-  void bind(task<C>& t, Start start, Run run, Args... args) {
-    with_choice<K>(t, [&](auto algorithm) {
-      t.start = [=, &comm = comm_]() mutable { return start(comm, args..., algorithm); };
-      if constexpr (can_block) t.run = [=, &comm = comm_]() mutable { run(comm, args..., algorithm); };
-    });
+  /// The call, to be started or run: call(start or run, algorithm).
+  template <kind K, class Start, class Run, class Call>
+  void bind(task<C>& t, Start start, Run run, Call call) {
+    if (c_.is_automatic) t.text += " (automatic)";
+    const auto with = [call, is_automatic = c_.is_automatic, chosen = algorithm<K>(t)](auto f) {
+      return is_automatic ? call(f, kolo::automatic{}) : call(f, chosen);
+    };
+    t.start = [=] { return with(start); };
+    if constexpr (can_block) t.run = [=] { with(run); };
   }
 
-  template <class T, kind K>
+  template <class T>
   task<C> reduction(std::size_t n, kolo::extent mine, std::pair<int, int> of) {
     const bool in_place = c_.in_place;
     const auto m = std::make_shared<both_tensors<T>>(own_seed(), n, in_place ? 0 : mine.count);
     for (std::size_t i = 0; i < n; ++i) m->in[i] = held<T>(c_.seed, me_, i);
-    task<C> t{.text = kolo::name(K) + std::string{" of "} + std::to_string(n)};
+    task<C> t{.text = kolo::name(c_.what) + std::string{" of "} + std::to_string(n)};
     const auto in = m->in.view(), out = in_place ? in : m->out.view();
-    if constexpr (K == kind::allreduce) bind<K>(t, kolo::start_allreduce, kolo::allreduce, in, out, kolo::sum);
-    else if constexpr (K == kind::reduce_scatter)
-      bind<K>(t, kolo::start_reduce_scatter, kolo::reduce_scatter, in, out, kolo::sum);
-    else if constexpr (K == kind::reduce) bind<K>(t, kolo::start_reduce, kolo::reduce, in, out, kolo::sum, c_.root);
-    else if constexpr (K == kind::scan) bind<K>(t, kolo::start_scan, kolo::scan, in, out, kolo::sum);
-    else bind<K>(t, kolo::start_exclusive_scan, kolo::exclusive_scan, in, out, kolo::sum);
+    const auto call = [=, &comm = comm_](auto f, const auto& a) { return f(comm, in, out, kolo::sum, a); };
+    const auto to_root = [=, &comm = comm_, root = c_.root](auto f, const auto& a) {
+      return f(comm, in, out, kolo::sum, root, a);
+    };
+    switch (c_.what) {
+      case kind::allreduce: bind<kind::allreduce>(t, kolo::start_allreduce, kolo::allreduce, call); break;
+      case kind::reduce_scatter:
+        bind<kind::reduce_scatter>(t, kolo::start_reduce_scatter, kolo::reduce_scatter, call);
+        break;
+      case kind::reduce: bind<kind::reduce>(t, kolo::start_reduce, kolo::reduce, to_root); break;
+      case kind::scan: bind<kind::scan>(t, kolo::start_scan, kolo::scan, call); break;
+      default: bind<kind::exclusive_scan>(t, kolo::start_exclusive_scan, kolo::exclusive_scan, call);
+    }
     t.check = [m, mine, of, in_place, text = t.text, seed = c_.seed] {
       return compared(text, m->in, in_place ? m->in : m->out, mine.count, [&](std::size_t i) {
         int sum = 0;
@@ -221,43 +230,53 @@ class task_maker {
     return t;
   }
 
-  template <class T, kind K>
+  template <class T>
   task<C> movement(std::size_t ins, std::size_t outs) {
     const auto m = std::make_shared<both_tensors<T>>(own_seed(), ins, outs);
-    task<C> t{.text = kolo::name(K) + std::string{" of "} + std::to_string(ins) + " to " + std::to_string(outs)};
-    fill<T, K>(m->in);
-    auto& result = K == kind::broadcast ? m->in : m->out;
+    task<C> t{.text = kolo::name(c_.what) + std::string{" of "} + std::to_string(ins) + " to " + std::to_string(outs)};
+    fill(m->in);
+    auto& result = c_.what == kind::broadcast ? m->in : m->out;
     const auto in = m->in.view(), out = m->out.view();
-    const bool equal = c_.is_equal;
-    const auto counts = c_.counts();
-    const auto bound = [&](auto start, auto run, auto... root) {
-      if constexpr (K == kind::alltoall)
-        equal ? bind<K>(t, start, run, in, out) : bind<K>(t, start, run, in, out, c_.from(me_), c_.to(me_));
-      else equal ? bind<K>(t, start, run, in, out, root...) : bind<K>(t, start, run, in, out, counts, root...);
+    const auto of_parts = [&](auto... root) {
+      return [=, &comm = comm_, equal = c_.is_equal, counts = c_.counts()](auto f, const auto& a) {
+        return equal ? f(comm, in, out, root..., a) : f(comm, in, out, counts, root..., a);
+      };
     };
-    if constexpr (K == kind::broadcast) bind<K>(t, kolo::start_broadcast, kolo::broadcast, in, c_.root);
-    else if constexpr (K == kind::allgather) bound(kolo::start_allgather, kolo::allgather);
-    else if constexpr (K == kind::gather) bound(kolo::start_gather, kolo::gather, c_.root);
-    else if constexpr (K == kind::scatter) bound(kolo::start_scatter, kolo::scatter, c_.root);
-    else bound(kolo::start_alltoall, kolo::alltoall);
+    switch (c_.what) {
+      case kind::broadcast:
+        bind<kind::broadcast>(
+            t, kolo::start_broadcast, kolo::broadcast,
+            [=, &comm = comm_, root = c_.root](auto f, const auto& a) { return f(comm, in, root, a); });
+        break;
+      case kind::allgather: bind<kind::allgather>(t, kolo::start_allgather, kolo::allgather, of_parts()); break;
+      case kind::gather: bind<kind::gather>(t, kolo::start_gather, kolo::gather, of_parts(c_.root)); break;
+      case kind::scatter: bind<kind::scatter>(t, kolo::start_scatter, kolo::scatter, of_parts(c_.root)); break;
+      default:
+        bind<kind::alltoall>(
+            t, kolo::start_alltoall, kolo::alltoall,
+            [=, &comm = comm_, equal = c_.is_equal, from = c_.from(me_), to = c_.to(me_)](auto f, const auto& a) {
+              return equal ? f(comm, in, out, a) : f(comm, in, out, from, to, a);
+            });
+    }
     t.check = [m, &result, c = c_, me = me_, text = t.text] {
-      return compared(text, m->in, result, result.size(), [&](std::size_t i) { return wanted<T, K>(c, me, i); });
+      return compared(text, m->in, result, result.size(), [&](std::size_t i) { return wanted<T>(c, me, i); });
     };
     return t;
   }
 
   task<C> of_nothing() {
     task<C> t{.text = "barrier"};
-    bind<kind::barrier>(t, kolo::start_barrier, kolo::barrier);
+    bind<kind::barrier>(t, kolo::start_barrier, kolo::barrier,
+                        [&comm = comm_](auto f, const auto& a) { return f(comm, a); });
     return t;
   }
 
-  template <class T, kind K>
+  template <class T>
   void fill(tensor<T>& in) const {
     for (std::size_t i = 0; i < in.size(); ++i)
-      in[i] = K == kind::scatter    ? joined<T>(c_.seed, c_.counts(), i)
-              : K == kind::alltoall ? joined<T>(mixed(c_.seed, rank_), c_.from(me_), i)
-                                    : held<T>(c_.seed, me_, i);
+      in[i] = c_.what == kind::scatter    ? joined<T>(c_.seed, c_.counts(), i)
+              : c_.what == kind::alltoall ? joined<T>(mixed(c_.seed, rank_), c_.from(me_), i)
+                                          : held<T>(c_.seed, me_, i);
   }
   template <class T>
   static T joined(std::uint64_t seed, const lengths& parts, std::size_t i) {
@@ -265,11 +284,11 @@ class task_maker {
     while (i >= parts[r]) i -= parts[r++];
     return held<T>(seed, static_cast<int>(r), i);
   }
-  template <class T, kind K>
+  template <class T>
   static T wanted(const drawn_call& c, int me, std::size_t i) {
-    if (K == kind::broadcast) return held<T>(c.seed, c.root, i);
-    if (K == kind::scatter) return held<T>(c.seed, me, i);
-    if (K != kind::alltoall) return joined<T>(c.seed, c.counts(), i);
+    if (c.what == kind::broadcast) return held<T>(c.seed, c.root, i);
+    if (c.what == kind::scatter) return held<T>(c.seed, me, i);
+    if (c.what != kind::alltoall) return joined<T>(c.seed, c.counts(), i);
     const lengths parts = c.to(me);
     std::size_t from = 0;
     while (i >= parts[from]) i -= parts[from++];
