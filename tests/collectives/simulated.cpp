@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/any_schedule.hpp"
+#include "support/callable_ref.hpp"
 #include "support/catch.hpp"
 #include "support/sanitized.hpp"
 #include "unit/schedule/list.hpp"
@@ -53,14 +54,21 @@ void call(C& comm, const S& s, std::size_t n) {
   if constexpr (k == kind::barrier) barrier(comm, s);
 }
 
+using on_rank = testing::callable_ref<virtual_time::communicator&>;
+
+/// virtual_time::run, compiled once for all lambdas.
+virtual_time::times in_virtual_time(int p, const simulate::network& on, on_rank f,
+                                    const virtual_time::options& o = {}) {
+  return virtual_time::run(p, on, f, o);
+}
+
 /// How f ended on each rank: "fine", or the error.
-template <class F>
-std::vector<std::string> said(int p, F f, const virtual_time::options& o = {}) {
+std::vector<std::string> said(int p, on_rank f, const virtual_time::options& o = {}) {
   std::vector<std::string> all(static_cast<std::size_t>(p));
   try {
-    virtual_time::run(
+    in_virtual_time(
         p, plain,
-        [&](auto& comm) {
+        [&](virtual_time::communicator& comm) {
           auto& mine = all[static_cast<std::size_t>(comm.rank())];
           try {
             f(comm);
@@ -88,7 +96,7 @@ void check_seconds(const char* name, const S& s, int p, bool any_length) {
                                                                      : some;
     INFO(name << ", " << p << " ranks, " << n << " bytes");
     const auto seconds = [&](const simulate::network& on) {
-      return virtual_time::run(p, on, [&](auto& comm) { call(comm, s, n); }).seconds;
+      return in_virtual_time(p, on, [&](auto& comm) { call(comm, s, n); }).seconds;
     };
     if (any_length || n % blocks == 0) CHECK(seconds(plain) == simulate::run(s, p, n, plain));
     CHECK(seconds(uneven_links) == simulate::run(s, p, n, uneven_links));
@@ -109,7 +117,7 @@ TEST_CASE("simulated: hundreds of ranks have right results and repeatable times"
   constexpr int p = is_sanitized ? 100 : 300;
   const auto once = [](const simulate::network& on) {
     int wrong = 0;
-    const auto t = virtual_time::run(p, on, [&](auto& comm) {
+    const auto t = in_virtual_time(p, on, [&](auto& comm) {
       std::vector<int> x(1000, comm.rank()), y(10, comm.rank());
       allreduce(comm, x, sum);
       broadcast(comm, y, p - 1);
@@ -143,7 +151,7 @@ TEST_CASE("simulated: a training loop takes the time of its computation and its 
   constexpr int p = is_sanitized ? 32 : 128, steps = 5;
   const auto train = [](const simulate::network& on) {
     std::vector<float> last(p);
-    const auto t = virtual_time::run(p, on, [&](auto& comm) {
+    const auto t = in_virtual_time(p, on, [&](auto& comm) {
       std::vector<float> w(1024, 0.0f), gw(1024);
       const std::vector<parameter> all{{w, gw}};
       distributed_optimizer optimizer{comm, sgd{0.5f}, all, ring{}};
@@ -169,15 +177,15 @@ TEST_CASE("simulated: a training loop takes the time of its computation and its 
 TEST_CASE("simulated: computation overlaps communication if a rank starts, computes and waits") {
   const double one = simulate::run(one_shot::broadcast{}, 4, 100'000, plain), work = 10 * one;
   const auto seconds = [&](bool overlapped) {
-    return virtual_time::run(4, plain,
-                             [&](auto& comm) {
-                               bytes x(100'000, 1);
-                               auto request = start_broadcast(comm, x, 0, one_shot{});
-                               if (overlapped) request.test();
-                               else request.wait();
-                               comm.transport().compute(work);
-                               request.wait();
-                             })
+    return in_virtual_time(4, plain,
+                           [&](auto& comm) {
+                             bytes x(100'000, 1);
+                             auto request = start_broadcast(comm, x, 0, one_shot{});
+                             if (overlapped) request.test();
+                             else request.wait();
+                             comm.transport().compute(work);
+                             request.wait();
+                           })
         .seconds;
   };
   CHECK(seconds(false) == Approx(work + one));
@@ -187,7 +195,7 @@ TEST_CASE("simulated: computation overlaps communication if a rank starts, compu
 TEST_CASE("simulated: testing until the end takes little longer than waiting") {
   constexpr std::size_t n = is_sanitized ? 3'000'000 : 30'000'000;
   const double one = simulate::run(ring::allreduce{}, 3, n, plain);
-  const auto t = virtual_time::run(3, plain, [&](auto& comm) {
+  const auto t = in_virtual_time(3, plain, [&](auto& comm) {
     bytes x(n, 1);
     auto request = start_allreduce(comm, x, sum, ring{});
     while (!request.test()) {
@@ -198,7 +206,7 @@ TEST_CASE("simulated: testing until the end takes little longer than waiting") {
 }
 
 TEST_CASE("simulated: a test sees a message that arrived while its rank computed") {
-  virtual_time::run(2, plain, [&](auto& comm) {
+  in_virtual_time(2, plain, [&](auto& comm) {
     bytes x(1000, 1);
     auto request = start_broadcast(comm, x, 0, binomial{});
     if (comm.rank() == 1) {
@@ -214,7 +222,7 @@ TEST_CASE("simulated: nodes, and communicators of their ranks") {
   simulate::network n = plain;
   n.ranks_per_node = 4;
   std::vector<std::string> all(10);
-  virtual_time::run(10, n, [&](auto& comm) {
+  in_virtual_time(10, n, [&](auto& comm) {
     auto node = comm.split(comm.node_rank(), 0);
     int one = 1;
     allreduce(node, std::span{&one, 1}, sum);
@@ -279,7 +287,7 @@ TEST_CASE("simulated: invalid arguments are refused") {
   CHECK_THROWS_AS(virtual_time::run(0, plain, [](auto&) {}), error);
   simulate::network n = plain;
   n.latency = -1;
-  CHECK_THROWS_AS(virtual_time::run(2, n, [](auto&) {}), std::invalid_argument);
+  CHECK_THROWS_AS(in_virtual_time(2, n, [](auto&) {}), std::invalid_argument);
   CHECK(said(2, [](auto& comm) { comm.transport().compute(-1); })[0] ==
         "invalid argument: kolo: compute takes seconds, from 0 on");
 }
@@ -287,7 +295,7 @@ TEST_CASE("simulated: invalid arguments are refused") {
 TEST_CASE("simulated: a fit measures the described network, and gives the same table in each run") {
   std::vector<double> tables[2];
   for (auto& table : tables)
-    virtual_time::run(4, plain, [&](auto& comm) {
+    in_virtual_time(4, plain, [&](auto& comm) {
       const tuning fitted = fit(comm);
       if (comm.rank() == 0) detail::collective::for_each_number(fitted, [&](double x) { table.push_back(x); });
     });
@@ -299,7 +307,7 @@ TEST_CASE("simulated: the automatic choice fits the described network, and takes
     for (const std::size_t n : {2u, 4096u, 1u << 20}) {
       if (is_sanitized && static_cast<std::size_t>(p) * n > 1u << 22) continue;
       double predicted = 0, took = 0;
-      virtual_time::run(p, simulate::network{}, [&](auto& comm) {
+      in_virtual_time(p, simulate::network{}, [&](auto& comm) {
         const auto e = explain(comm, kind::allreduce, n * sizeof(float));
         std::vector<float> x(n, 1.0f);
         allreduce(comm, x, sum);

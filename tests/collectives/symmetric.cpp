@@ -114,17 +114,13 @@ std::vector<float> values_of(bool whole, int rank, std::size_t n) {
   return filled<float>(n, [&](std::size_t i) { return value(whole, rank, i); });
 }
 
-/// One collective: its name, input and output lengths, call, and expected result for integers.
-template <class Call, class Wanted>
+/// One collective: its name, input and output lengths, and expected result for integers.
 struct subject {
   const char* name;
   bool in_place;
   std::size_t in, out;
-  Call call;
-  Wanted wanted;
+  std::vector<float> wanted;
 };
-template <class... X>
-subject(X...) -> subject<std::tuple_element_t<4, std::tuple<X...>>, std::tuple_element_t<5, std::tuple<X...>>>;
 
 /// Makes the same call with input and output in memory of several kinds, most of which differ between ranks.
 template <class C>
@@ -134,35 +130,42 @@ class bench_of_kinds {
       : comm_{comm}, wrong_{wrong}, in_{comm, most}, out_{comm, most} {}
 
   /// Tries every stride-th of 64 combinations of kinds; fewer under a sanitizer.
-  template <class Subject>
-  void run(const Subject& s, int stride) {
+  template <class Call>
+  void run(const subject& s, int stride, Call call) {
+    run_on_runs(s, stride, [&](runs& operand, runs& result) {
+      with_view(operand, [&](auto from) { with_view(result, [&](auto to) { call(from, to); }); });
+    });
+  }
+
+ private:
+  using runs = std::vector<std::span<float>>;
+  using call_on_runs = callable_ref<runs&, runs&>;
+
+  void run_on_runs(const subject& s, int stride, call_on_runs call) {
     for (const bool whole : are_whole) {
       const auto mine = values_of(whole, comm_.rank(), s.in);
-      const auto wanted = once(s, mine, ordinary, ordinary);
-      if (whole) expect_same(wrong_, std::string{s.name} + " in ordinary memory", comm_.rank(), wanted, s.wanted());
+      const auto wanted = once(s, call, mine, ordinary, ordinary);
+      if (whole) expect_same(wrong_, std::string{s.name} + " in ordinary memory", comm_.rank(), wanted, s.wanted);
       for (int pattern = 0; pattern < 64; pattern += fewer * stride) {
         const auto in = (pattern + pattern / 16 % 2 * comm_.rank()) % kinds,
                    out = (pattern / 4 + pattern / 32 * 3 * comm_.rank()) % kinds;
-        const auto got = once(s, mine, static_cast<kind>(in), static_cast<kind>(out));
+        const auto got = once(s, call, mine, static_cast<kind>(in), static_cast<kind>(out));
         expect_same(wrong_, said(s, in, out), comm_.rank(), got, wanted);
       }
     }
   }
 
- private:
-  template <class Subject>
-  static std::string said(const Subject& s, int in, int out) {
+  static std::string said(const subject& s, int in, int out) {
     return std::string{s.name} + " of " + std::to_string(s.in) +
            (s.in_place ? "" : std::string{" from "} + kind_names[in] + " to") + (s.in_place ? " in " : " ") +
            kind_names[out];
   }
 
-  template <class Subject>
-  std::vector<float> once(const Subject& s, const std::vector<float>& mine, kind in, kind out) {
+  std::vector<float> once(const subject& s, call_on_runs call, const std::vector<float>& mine, kind in, kind out) {
     auto& result = out_.lay_out(out, s.out);
     auto& operand = s.in_place ? result : in_.lay_out(in, s.in);
     (s.in_place ? out_ : in_).write(mine);
-    with_view(operand, [&](auto from) { with_view(result, [&](auto to) { s.call(from, to); }); });
+    call(operand, result);
     wrong_.expect(out_.is_intact_around(), said(s, in, out) + ": the memory around the result changed");
     if (!s.in_place)
       wrong_.expect(in_.is_intact_around() && in_.read() == mine, said(s, in, out) + ": the input changed");
@@ -177,24 +180,21 @@ class bench_of_kinds {
 template <class C, class Algorithm>
 void try_allreduce(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride, const char* name,
                    Algorithm algorithm) {
-  const auto sums = [&, n] {
-    return combined<float>(0, comm.size(), n, std::plus<>{}, [](int r, std::size_t i) { return value(true, r, i); });
-  };
+  const auto sums =
+      combined<float>(0, comm.size(), n, std::plus<>{}, [](int r, std::size_t i) { return value(true, r, i); });
   const auto from_to = [&](auto in, auto out) { kolo::allreduce(comm, in, out, kolo::sum, algorithm); };
   const auto inside = [&](auto, auto x) { kolo::allreduce(comm, x, kolo::sum, algorithm); };
-  bench.run(subject{name, false, n, n, from_to, sums}, stride);
-  bench.run(subject{name, true, n, n, inside, sums}, stride);
+  bench.run({name, false, n, n, sums}, stride, from_to);
+  bench.run({name, true, n, n, sums}, stride, inside);
 }
 
 template <class C>
 void try_reduce_scatter(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
   const auto mine = kolo::block(n, comm.size(), comm.rank());
   const auto call = [&](auto in, auto out) { kolo::reduce_scatter(comm, in, out, kolo::sum); };
-  const auto sums = [&, mine] {
-    return combined<float>(0, comm.size(), mine.count, std::plus<>{},
-                           [&](int r, std::size_t i) { return value(true, r, mine.first + i); });
-  };
-  bench.run(subject{"reduce_scatter", false, n, mine.count, call, sums}, stride);
+  const auto sums = combined<float>(0, comm.size(), mine.count, std::plus<>{},
+                                    [&](int r, std::size_t i) { return value(true, r, mine.first + i); });
+  bench.run({"reduce_scatter", false, n, mine.count, sums}, stride, call);
 }
 
 template <class C, class Algorithm>
@@ -202,17 +202,15 @@ void try_broadcast(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride,
                    Algorithm algorithm) {
   const int root = comm.size() - 1;
   const auto call = [&, root](auto, auto x) { kolo::broadcast(comm, x, root, algorithm); };
-  bench.run(subject{name, true, n, n, call, [n, root] { return values_of(true, root, n); }}, stride);
+  bench.run({name, true, n, n, values_of(true, root, n)}, stride, call);
 }
 
 template <class C>
 void try_allgather(C& comm, bench_of_kinds<C>& bench, std::size_t n, int stride) {
   const auto p = static_cast<std::size_t>(comm.size());
   const auto call = [&](auto in, auto out) { kolo::allgather(comm, in, out); };
-  const auto parts = [n, p] {
-    return filled<float>(n * p, [n](std::size_t i) { return value(true, static_cast<int>(i / n), i % n); });
-  };
-  bench.run(subject{"allgather", false, n, n * p, call, parts}, stride);
+  const auto parts = filled<float>(n * p, [n](std::size_t i) { return value(true, static_cast<int>(i / n), i % n); });
+  bench.run({"allgather", false, n, n * p, parts}, stride, call);
 }
 
 /// Calls whose blocks have n elements.

@@ -6,11 +6,12 @@
 
 #include <string>
 
+#include "support/callable_ref.hpp"
+
 namespace testing {
 
 /// "fine", or the error's code and the rank that it names.
-template <class F>
-std::string end_of(F call) {
+inline std::string end_of(callable_ref<> call) {
   try {
     call();
     return "fine";
@@ -19,8 +20,7 @@ std::string end_of(F call) {
   }
 }
 /// The error's message; empty if there is none.
-template <class F>
-std::string words_of(F call) {
+inline std::string words_of(callable_ref<> call) {
   try {
     call();
     return "";

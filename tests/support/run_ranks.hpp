@@ -8,27 +8,11 @@
 #include <exception>
 #include <latch>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
+#include "support/callable_ref.hpp"
+
 namespace testing {
-
-/// Refers to a callable. What takes one is compiled once, and not for each lambda.
-template <class... Args>
-class callable_ref {
- public:
-  template <class F>
-    requires(!std::is_same_v<F, callable_ref>)
-  callable_ref(F& f)
-      : f_{const_cast<void*>(static_cast<const void*>(&f))}, call_{[](void* g, Args... args) {
-          (*static_cast<F*>(g))(args...);
-        }} {}
-  void operator()(Args... args) const { call_(f_, args...); }
-
- private:
-  void* f_;
-  void (*call_)(void* f, Args... args);
-};
 
 /// Runs f(rank) on `ranks` threads; rethrows the cause of their failure.
 inline void run_each_rank(int ranks, callable_ref<int> f) {
