@@ -29,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/callable_ref.hpp"
+
 namespace testing {
 
 /// A pipe to another process. `hear` returns at its end when all writers have closed it.
@@ -83,25 +85,8 @@ class wire {
 class child {
  public:
   template <class F>
-  explicit child(F&& f) : answer_{std::make_unique<wire>()} {
-    std::fflush(nullptr);
-    pid_ = ::fork();
-    if (pid_ != 0) {
-      answer_->close_writer();
-      return;
-    }
-    answer_->close_reader();
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (const int s : {SIGINT, SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGTERM})
-      ::signal(s, SIG_DFL);  // not the test program's handlers
-    std::string said;
-    try {
-      said = f();
-    } catch (const std::exception& e) {
-      said = std::string{"threw: "} + e.what();
-    }
-    answer_->say(said);
-    ::_exit(0);
+  explicit child(F&& f) {
+    start([&](std::string& said) { said = f(); });
   }
   child(child&&) = default;
   child& operator=(child&&) = delete;
@@ -123,6 +108,26 @@ class child {
   }
 
  private:
+  void start(callable_ref<std::string&> f) {
+    std::fflush(nullptr);
+    pid_ = ::fork();
+    if (pid_ != 0) {
+      answer_->close_writer();
+      return;
+    }
+    answer_->close_reader();
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (const int s : {SIGINT, SIGILL, SIGABRT, SIGFPE, SIGSEGV, SIGTERM})
+      ::signal(s, SIG_DFL);  // not the test program's handlers
+    std::string said;
+    try {
+      f(said);
+    } catch (const std::exception& e) {
+      said = std::string{"threw: "} + e.what();
+    }
+    answer_->say(said);
+    ::_exit(0);
+  }
   int reap() {
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
@@ -130,7 +135,7 @@ class child {
     answer_.reset();
     return status;
   }
-  std::unique_ptr<wire> answer_;
+  std::unique_ptr<wire> answer_ = std::make_unique<wire>();
   pid_t pid_ = -1;
 };
 

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "processes/children.hpp"
+#include "support/callable_ref.hpp"
 #include "support/ends.hpp"
 
 namespace testing {
@@ -56,9 +57,8 @@ struct launch_result {
   bool clean = false;  ///< and no file in /dev/shm
 };
 
-/// Runs f(comm) -> string on p processes.
-template <class F>
-launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
+inline launch_result on_each_process(int p, callable_ref<kolo::shm::communicator&, std::string&> f,
+                                     const kolo::shm::options& o) {
   common<notes> book;
   for (auto& note : book->of_rank) std::strcpy(note, "nothing");
   const auto files = files_in("/dev/shm");
@@ -66,9 +66,10 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
   result.errors = with_standard_error([&] {
     book->status = kolo::shm::launch(
         p,
-        [&](auto& comm) {
+        [&](kolo::shm::communicator& comm) {
           const int rank = comm.rank();
-          const std::string said = f(comm);
+          std::string said;
+          f(comm, said);
           std::strncpy(book->of_rank[rank], said.c_str(), sizeof book->of_rank[rank] - 1);
         },
         o);
@@ -82,18 +83,35 @@ launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout =
   result.clean = result.no_process_left && nothing_stays_in_dev_shm(files);
   return result;
 }
+/// Runs f(comm) -> string on p processes.
+template <class F>
+launch_result on_processes(int p, F f, const kolo::shm::options& o = {.timeout = std::chrono::seconds{60}}) {
+  return on_each_process(
+      p, [&](auto& comm, std::string& said) { said = f(comm); }, o);
+}
 
+inline std::vector<std::string> on_each_thread(int p, callable_ref<kolo::threads::communicator&, std::string&> f,
+                                               const kolo::threads::options& o) {
+  std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
+  try {
+    kolo::threads::run(
+        p,
+        [&](kolo::threads::communicator& comm) {
+          std::string mine;
+          f(comm, mine);
+          said[static_cast<std::size_t>(comm.rank())] = mine;
+        },
+        o);
+  } catch (const std::exception&) {  // the ranks that threw keep "nothing"
+  }
+  return said;
+}
 /// Runs f(comm) -> string on p threads.
 template <class F>
 std::vector<std::string> on_threads(int p, F f,
                                     const kolo::threads::options& o = {.timeout = std::chrono::seconds{60}}) {
-  std::vector<std::string> said(static_cast<std::size_t>(p), "nothing");
-  try {
-    kolo::threads::run(
-        p, [&](auto& comm) { said[static_cast<std::size_t>(comm.rank())] = f(comm); }, o);
-  } catch (const std::exception&) {  // the ranks that threw keep "nothing"
-  }
-  return said;
+  return on_each_thread(
+      p, [&](auto& comm, std::string& said) { said = f(comm); }, o);
 }
 
 /// Waits until that process is stopped. A signal to continue that comes before has no effect.
