@@ -101,8 +101,10 @@ struct over_transport {
 };
 using over_messages = over_transport<message_transport>;
 
-template <class Over>
-std::string on_each_rank(int p, callable_ref<typename Over::communicator&, complaints&> f, std::size_t slot_bytes) {
+/// Runs f(comm, wrong) on p ranks. Returns what they found wrong, or the error thrown; empty if nothing.
+template <class Over = over_slots>
+std::string on_ranks(int p, callable_ref<typename Over::communicator&, complaints&> f,
+                     std::size_t slot_bytes = usual_slot) {
   complaints wrong;
   try {
     const auto body = [&](typename Over::communicator& comm) { f(comm, wrong); };
@@ -112,11 +114,6 @@ std::string on_each_rank(int p, callable_ref<typename Over::communicator&, compl
   }
   const auto text = wrong.text();
   return text.empty() ? text : std::to_string(p) + " ranks, slots of " + std::to_string(slot_bytes) + " bytes: " + text;
-}
-/// Runs f(comm, wrong) on p ranks. Returns what they found wrong, or the error thrown; empty if nothing.
-template <class Over = over_slots, class F>
-std::string on_ranks(int p, F f, std::size_t slot_bytes = usual_slot) {
-  return on_each_rank<Over>(p, f, slot_bytes);
 }
 
 }  // namespace testing

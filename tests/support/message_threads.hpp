@@ -16,8 +16,8 @@ using message_communicator = kolo::communicator<message_transport>;
 
 /// As kolo::threads::run, with communicators over T, which takes `first` before what a transport of threads takes.
 template <class T, class... First>
-void run_each_thread_over(int ranks, callable_ref<kolo::communicator<T>&> f, const kolo::threads::options& o,
-                          First... first) {
+void run_threads_over(int ranks, callable_ref<kolo::communicator<T>&> f, const kolo::threads::options& o = {},
+                      First... first) {
   const kolo::detail::shm::region_shape shape{ranks, o};
   kolo::detail::shm::private_mapping memory;
   const auto region = kolo::threads::transport::initialise(memory, shape);
@@ -25,10 +25,6 @@ void run_each_thread_over(int ranks, callable_ref<kolo::communicator<T>&> f, con
     kolo::communicator<T> comm{first..., memory, region, shape, rank};
     f(comm);
   });
-}
-template <class T, class F, class... First>
-void run_threads_over(int ranks, F f, const kolo::threads::options& o = {}, First... first) {
-  run_each_thread_over<T>(ranks, f, o, first...);
 }
 
 template <class F>

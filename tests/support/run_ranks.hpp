@@ -15,7 +15,7 @@
 namespace testing {
 
 /// Runs f(rank) on `ranks` threads; rethrows the cause of their failure.
-inline void run_each_rank(int ranks, callable_ref<int> f) {
+inline void run_ranks(int ranks, callable_ref<int> f) {
   std::vector<std::exception_ptr> thrown(static_cast<std::size_t>(ranks));
   {
     std::vector<std::jthread> all;
@@ -29,10 +29,6 @@ inline void run_each_rank(int ranks, callable_ref<int> f) {
       });
   }
   kolo::detail::launch::rethrow_cause(thrown);
-}
-template <class F>
-void run_ranks(int ranks, F f) {
-  run_each_rank(ranks, f);
 }
 
 /// Runs f(comm), where make(rank) makes comm. f begins when all ranks have made theirs: a rank that is ahead may leave, or fail.
