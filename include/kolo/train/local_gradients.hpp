@@ -80,12 +80,11 @@ class local_gradients {
       if (!t->is_local) d.add(t->elements, t->type, t->range, t->is_sparse);
   }
 
-  /// `is_marked`: the gradient is ready in the last pass.
-  refusal refuses_ready(std::size_t i, bool is_marked) const {
+  refusal refuses_ready(std::size_t i) const {
     if (is_exchanged_) return tensor(i).name + " was ready after the gradients had been exchanged, and before the step";
     if (pass_ > 0 && !uses_ready_)
       return tensor(i).name + " was ready, and none was in an earlier backward pass of this step: " + in_each_pass;
-    if (marks_[i] || is_marked)
+    if (marks_[i])
       return tensor(i).name +
              " was ready twice: step() was not called after the backward pass, or options.passes is too small";
     return {};
@@ -93,17 +92,17 @@ class local_gradients {
   void mark_ready(std::size_t i) {
     uses_ready_ = true;
     had_numbers_[i] = !tensor(i).is_all_zero();
+    marks_[i] = 1, ++mark_count_;
   }
-  void mark(std::size_t i) { marks_[i] = 1; }
 
-  refusal refuses_exchange(const auto& queue) const {
+  refusal refuses_exchange() const {
     for (std::size_t i = 0; i < size(); ++i) {
       const any_tensor& t = tensor(i);
-      if (queue.is_begun() && !queue.is_marked(i) && !t.is_local) return not_ready(i);
+      if (has_marks() && !marks_[i] && !t.is_local) return not_ready(i);
       if (t.is_local || t.is_sparse)  // not in a bucket
         if (const refusal zeroed = refuses_zeroed(i)) return zeroed;
     }
-    if (uses_ready_ && !queue.is_begun()) return "step without a backward pass: no gradient is ready";
+    if (uses_ready_ && !has_marks()) return "step without a backward pass: no gradient is ready";
     return {};
   }
 
@@ -142,16 +141,16 @@ class local_gradients {
   bool has_passed() const { return pass_ > 0; }  ///< a pass of this step has ended
   bool is_last_pass() const { return pass_ + 1 >= passes_; }
   bool is_exchanged() const { return is_exchanged_; }
-  bool has_begun() const {  ///< a pass before the last has begun
-    return pass_ > 0 || has_marks();
-  }
+  bool has_marks() const { return mark_count_ > 0; }  ///< some gradient of this pass is ready, and not exchanged yet
+  bool has_begun() const { return pass_ > 0 || has_marks(); }  ///< a step has begun
   /// Called at the end of a backward pass; returns whether more follow.
   bool end_pass() {
     if (is_last_pass()) return false;
     ++pass_;
-    marks_.assign(marks_.size(), 0);
+    forget_marks();
     return true;
   }
+  void forget_marks() { marks_.assign(marks_.size(), 0), mark_count_ = 0; }
   void mark_exchanged() {
     is_exchanged_ = true;
     has_numbers_ = !is_all_zero();
@@ -167,7 +166,7 @@ class local_gradients {
   void end_step() {
     is_exchanged_ = has_numbers_ = false;
     pass_ = 0;
-    marks_.assign(marks_.size(), 0);
+    forget_marks();
     had_numbers_.assign(had_numbers_.size(), 0);
   }
 
@@ -178,9 +177,6 @@ class local_gradients {
  private:
   static constexpr const char* in_each_pass = "call ready in each pass of a step, or in none";
 
-  bool has_marks() const {
-    return std::any_of(marks_.begin(), marks_.end(), [](char m) { return m != 0; });
-  }
   /// Compares intervals first, and runs only of those that overlap: a run may be one element.
   void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t, bool) const) const {
     std::vector<memory_of> all, runs;
@@ -209,8 +205,9 @@ class local_gradients {
   double before_;                            ///< the factor of a gradient before its exchange
   bool has_residual_;                        ///< error feedback
   std::vector<std::vector<float>> rests_{};  ///< residuals of each bucket, for a wire format with scales
-  std::vector<char> marks_;                  ///< ready, in a pass that is not the last
+  std::vector<char> marks_;                  ///< ready, in this pass
   std::vector<char> had_numbers_;            ///< not all zero when it was ready
+  std::size_t mark_count_ = 0;
   bool is_exchanged_ = false, has_numbers_ = false, uses_ready_ = false;
 };
 

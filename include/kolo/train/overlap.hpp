@@ -71,13 +71,11 @@ class bucket_queue {
   calls_of<T> calls() { return {engine_, number_, updates_}; }
   void count_update() { ++updates_; }
 
-  bool is_marked(std::size_t i) const { return is_marked_[i] != 0; }
-  bool is_begun() const { return marks_ > 0; }  ///< some gradient is marked
   bool is_lent() const { return is_lent_; }
   const overlap_report& report() const { return report_; }
 
-  /// Call it before each `mark`: the first lends the communicator to the helper, which throws if it has another
-  /// optimizer's exchange.
+  /// Call it before the first `mark` of an exchange: lends the communicator to the helper, which throws if it has
+  /// another optimizer's exchange.
   void begin();
   /// Marks the gradient of this parameter as ready.
   void mark(std::size_t i);
@@ -104,8 +102,7 @@ class bucket_queue {
   long updates_ = 0;
   std::vector<std::size_t> bucket_of_,
       missing_{};  ///< of each parameter; of each bucket: parameters that are not ready
-  std::vector<char> is_marked_;
-  std::size_t marks_ = 0, requests_begun_ = 0, finished_ = 0;
+  std::size_t requests_begun_ = 0, finished_ = 0;
   std::vector<request<T>> requests_{};
   bool is_lent_ = false;
   double first_start_ = 0, last_end_ = 0;

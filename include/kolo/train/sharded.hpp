@@ -146,7 +146,8 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
   }
   /// Throws if a checkpoint is loaded while buckets are being exchanged.
   void expect_load() {
-    if (this->queue_.is_begun()) this->refuse("a checkpoint is loaded before the first ready, or after synchronize");
+    if (this->local_.is_last_pass() && this->local_.has_marks())
+      this->refuse("a checkpoint is loaded before the first ready, or after synchronize");
   }
   /// Collective, after slices have been set: gathers all values on all ranks. A step in progress is abandoned.
   void share_values() {

@@ -37,8 +37,7 @@ bucket_queue<T>::bucket_queue(execute::engine<T>& e, gradient_exchange<T>& excha
       plan_{plan},
       helper_{helper},
       number_{number_of_optimizer(e)},
-      bucket_of_(parameters, plan.buckets.size()),
-      is_marked_(parameters, 0) {
+      bucket_of_(parameters, plan.buckets.size()) {
   for (std::size_t b = 0; b < plan.buckets.size(); ++b)
     for (const std::size_t i : plan.buckets[b].parameters) bucket_of_[i] = b;
   requests_.reserve(plan.buckets.size());
@@ -61,14 +60,12 @@ void bucket_queue<T>::end() {
 
 template <class T>
 void bucket_queue<T>::begin() {
-  if (!helper_ || marks_ > 0) return;
+  if (!helper_) return;
   helper_->lend([](void* self) { static_cast<bucket_queue*>(self)->exchange_all(); }, this);
   is_lent_ = true;
 }
 template <class T>
 void bucket_queue<T>::mark(std::size_t i) {
-  is_marked_[i] = 1;
-  ++marks_;
   const std::size_t b = bucket_of_[i];
   if (b == plan_.buckets.size()) return progress();
   if (is_lent_) helper_->change([&] { --missing_[b]; });
@@ -105,8 +102,7 @@ template <class T>
 void bucket_queue<T>::reset() {
   missing_.resize(plan_.buckets.size());
   for (std::size_t b = 0; b < missing_.size(); ++b) missing_[b] = plan_.buckets[b].parameters.size();
-  is_marked_.assign(is_marked_.size(), 0);
-  marks_ = requests_begun_ = finished_ = 0;
+  requests_begun_ = finished_ = 0;
 }
 
 template <class T>

@@ -112,12 +112,11 @@ void gradient_exchange<T>::add_leaf_sums(bucket<std::byte> gradients, const kern
 template <class T>
 void gradient_exchange<T>::ready(std::size_t index) {
   if (index >= local_.size()) refuse("there is no parameter " + std::to_string(index));
-  demand(local_.refuses_ready(index, queue_.is_marked(index)));
+  demand(local_.refuses_ready(index));
   demand(hooks_.refuses_shape(index));
-  if (local_.is_last_pass()) queue_.begin();
+  if (local_.is_last_pass() && !local_.has_marks()) queue_.begin();
   local_.mark_ready(index);
   if (local_.is_last_pass()) queue_.mark(index);
-  else local_.mark(index);
 }
 
 template <class T>
@@ -172,8 +171,7 @@ std::size_t gradient_exchange<T>::join() {
 }
 template <class T>
 void gradient_exchange<T>::zero_gradients() {
-  if (queue_.is_begun() || local_.has_begun())
-    refuse("zero_gradients was called between the backward pass and the step");
+  if (local_.has_begun()) refuse("zero_gradients was called between the backward pass and the step");
   zero_all();
 }
 
@@ -199,7 +197,7 @@ template <class T>
 void gradient_exchange<T>::demand_exchange() {
   if (local_.is_exchanged()) refuse("the gradients have been exchanged already, and no step was made with them");
   demand(hooks_.refuses_shapes());
-  demand(local_.refuses_exchange(queue_));
+  demand(local_.refuses_exchange());
 }
 template <class T>
 extent gradient_exchange<T>::own_leaves() const {
@@ -248,6 +246,7 @@ void gradient_exchange<T>::exchange(bool updates) {
   if (plan_.buckets.empty()) prepare_join();
   updates_early_ = updates;
   queue_.finish();
+  local_.forget_marks();
   for (auto& g : gathered_) g.wait();
   local_.prepare_others();
   const auto end_join = [&] {
@@ -294,7 +293,7 @@ template <class T>
 std::size_t gradient_exchange<T>::join_by(void (*between)(void*), void* argument) {
   if (options_.inputs == uneven::refused)
     refuse("join needs to be asked for: options.inputs = uneven::by_all or by_those_left");
-  if (queue_.is_begun() || local_.has_begun() || local_.is_exchanged())
+  if (local_.has_begun() || local_.is_exchanged())
     refuse("join was called in the middle of a backward pass, or before the step that follows it");
   const struct without_data {
     bool& has;
