@@ -42,7 +42,7 @@ void tiny(Comm& comm) {
 
 int main() {
   const kolo::detail::train::planned_tensor two_types[] = {{10, 4, 0}, {10, 8, 1}};
-  if (kolo::detail::train::plan_buckets(two_types, {.cap_bytes = 1000}).buckets.size() != 2) return 1;
+  if (kolo::detail::train::plan_buckets(two_types, 1000).buckets.size() != 2) return 1;
   const testing::scratch_directory directory;
   const auto path = directory / "model";
   int status = 0;

@@ -69,23 +69,23 @@ bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
 
 TEST_CASE("plan_buckets goes from the last parameter to the first, and closes a bucket before it exceeds the cap") {
   const auto elements = floats({10, 20, 30, 1000, 5, 5});
-  const auto plan = kolo::detail::train::plan_buckets(elements, {.cap_bytes = 200});
+  const auto plan = kolo::detail::train::plan_buckets(elements, 200);
   CHECK(parameters_of(plan) == std::vector<indices>{{5, 4}, {3}, {2, 1}, {0}});
   CHECK(plan.buckets[2].elements == 50);
   CHECK(plan.message() ==
         "4 buckets of at most 200 bytes\n  0: 40 bytes, 2 tensors: parameter 5 ... parameter 4\n"
         "  1: 4000 bytes, 1 tensor: parameter 3\n  2: 200 bytes, 2 tensors: parameter 2 ... parameter 1\n"
         "  3: 40 bytes, 1 tensor: parameter 0\n");
-  CHECK(kolo::detail::train::plan_buckets(floats({10}), {.cap_bytes = 200}).message() ==
+  CHECK(kolo::detail::train::plan_buckets(floats({10}), 200).message() ==
         "1 bucket of at most 200 bytes\n  0: 40 bytes, 1 tensor: parameter 0\n");
 }
 
 TEST_CASE("plan_buckets: a group is one bucket, unplanned tensors are in none, and a wrong group is refused") {
   const auto elements = floats({10, 20, kolo::detail::train::not_planned, 40, 5});
-  const auto plan = kolo::detail::train::plan_buckets(elements, {.cap_bytes = 100, .groups = {{0, 3}}});
+  const auto plan = kolo::detail::train::plan_buckets(elements, 100, {{0, 3}});
   CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
   for (const indices& wrong : {indices{2}, indices{7}, indices{1, 1}})
-    CHECK(contains(said([&] { kolo::detail::train::plan_buckets(elements, {.groups = {wrong}}); }),
+    CHECK(contains(said([&] { kolo::detail::train::plan_buckets(elements, 0, {wrong}); }),
                    "group 0 names parameter"));
 }
 

@@ -34,11 +34,7 @@ struct bucket_plan {
 
 namespace detail::train {
 
-/// Rules for the boundaries of buckets.
-struct bucket_rules {
-  std::size_t cap_bytes = 0;                       ///< the longest bucket, except for a single longer tensor
-  std::vector<std::vector<std::size_t>> groups{};  ///< parameters that are exchanged together, whatever their size
-};
+using parameter_groups = std::vector<std::vector<std::size_t>>;
 
 constexpr std::size_t not_planned = ~std::size_t{0};
 
@@ -48,14 +44,14 @@ struct planned_tensor {
 
 /// Returns the group of each parameter; `not_planned`: none.
 [[gnu::cold]] inline std::vector<std::size_t> groups_of(std::span<const planned_tensor> tensors,
-                                                        const bucket_rules& rules) {
+                                                        const parameter_groups& groups) {
   std::vector<std::size_t> group_of(tensors.size(), not_planned);
-  for (std::size_t g = 0; g < rules.groups.size(); ++g)
-    for (const std::size_t i : rules.groups[g]) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const std::size_t i : groups[g]) {
       const std::string who = "group " + std::to_string(g) + " names parameter " + std::to_string(i);
       if (i >= tensors.size() || tensors[i].elements == not_planned || group_of[i] != not_planned)
         throw error{errc::invalid_argument, who + ", which is not exchanged in a bucket, or is in a group already"};
-      if (tensors[i].range != tensors[rules.groups[g].front()].range)
+      if (tensors[i].range != tensors[groups[g].front()].range)
         throw error{errc::invalid_argument, who + ", whose element type is not that of the group's first"};
       group_of[i] = g;
     }
@@ -63,13 +59,14 @@ struct planned_tensor {
 }
 
 /// Plans from the last parameter to the first, since the backward pass completes the last layer's gradients first. A
-/// new bucket begins where the cap would be exceeded or another range of `mixed_parameters` begins. A group is one
+/// new bucket begins where `cap_bytes` would be exceeded or another range of `mixed_parameters` begins. A group is one
 /// bucket, at the position of its first member in that order. Errors: `invalid_argument` for a group that names no
 /// parameter, one that is not planned or in a group already, or two ranges.
-[[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, const bucket_rules& rules) {
-  const std::vector<std::size_t> group_of = groups_of(tensors, rules);
-  bucket_plan plan{.cap_bytes = rules.cap_bytes};
-  std::vector<std::size_t> bucket_of(rules.groups.size(), not_planned);
+[[gnu::cold]] inline bucket_plan plan_buckets(std::span<const planned_tensor> tensors, std::size_t cap_bytes,
+                                              const parameter_groups& groups = {}) {
+  const std::vector<std::size_t> group_of = groups_of(tensors, groups);
+  bucket_plan plan{.cap_bytes = cap_bytes};
+  std::vector<std::size_t> bucket_of(groups.size(), not_planned);
   std::size_t open = not_planned;  // the bucket that may still grow
   for (std::size_t i = tensors.size(); i-- > 0;) {
     const planned_tensor& t = tensors[i];
@@ -77,7 +74,7 @@ struct planned_tensor {
     const bool is_grouped = group_of[i] != not_planned;
     std::size_t& into = is_grouped ? bucket_of[group_of[i]] : open;
     const auto ends = [&](const bucket_plan::one& b) {
-      return b.range != t.range || (b.elements + t.elements) * t.element_bytes > rules.cap_bytes;
+      return b.range != t.range || (b.elements + t.elements) * t.element_bytes > cap_bytes;
     };
     if (into == not_planned || (!is_grouped && ends(plan.buckets[into])))
       into = plan.buckets.size(), plan.buckets.push_back({.element_bytes = t.element_bytes, .range = t.range});

@@ -52,11 +52,11 @@ std::size_t chosen_cap(const execute::engine<T>& e, kind k, execute::candidates_
   return cap;
 }
 
-/// Collective: plans the buckets. Throws on all ranks if they plan different buckets, pass different numbers, have
-/// different gradients with rows, or multiply by different factors.
+/// Collective: plans the buckets. Throws on all ranks if they plan different buckets, have other options that must be
+/// equal or other gradients with rows, or multiply by different factors.
 template <class T>
 bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& local, kind collective,
-                          execute::candidates_fn* candidates, bucket_rules rules, std::uint64_t callers_number) {
+                          execute::candidates_fn* candidates, const optimizer_options& o) {
   const core::dynarray<planned_tensor> planned{local.size()};
   std::size_t all = 0;
   for (std::size_t i = 0; i < local.size(); ++i) {
@@ -65,15 +65,16 @@ bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& lo
     planned[i] = {is_in ? t.elements : not_planned, t.element_bytes, t.range};
     if (is_in) all += t.elements * t.element_bytes;
   }
-  if (rules.cap_bytes == 0) rules.cap_bytes = train::chosen_cap(*comm.engine(), collective, candidates, all);
+  const std::size_t cap =
+      o.bucket_bytes > 0 ? o.bucket_bytes : train::chosen_cap(*comm.engine(), collective, candidates, all);
   bucket_plan made = check_before_comparison(comm, [&] {
     local.refuse_shared_gradients();
     if (collective == kind::reduce_scatter) local.refuse_shared_values();
-    return plan_buckets({planned.begin(), planned.size()}, rules);
+    return plan_buckets({planned.begin(), planned.size()}, cap, o.groups);
   });
   for (std::size_t i = 0; i < local.size(); ++i) made.names.push_back(local.tensor(i).name);
   core::digest mine = digest_of(made);
-  mine.add(callers_number);
+  mine.add(std::bit_cast<std::uint64_t>(o.density), o.inputs, o.leaves);
   local.add_to(mine);
   if (!train::are_alike(comm, mine.value))
     throw error{errc::mismatch,
@@ -83,11 +84,6 @@ bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& lo
   return made;
 }
 
-/// The options that must be equal on all ranks, as one number, which is compared together with the plan.
-inline std::uint64_t packed_options(const optimizer_options& o) {
-  return std::bit_cast<std::uint64_t>(o.density) + std::uint64_t(o.inputs) + (std::uint64_t(o.leaves) << 32);
-}
-
 template <class T>
 gradient_exchange<T>::gradient_exchange(const communicator<T>& comm, const optimizer_options& o,
                                         optimizer_hooks<T>& hooks, kind collective, execute::candidates_fn* candidates,
@@ -95,8 +91,7 @@ gradient_exchange<T>::gradient_exchange(const communicator<T>& comm, const optim
     : comm_{comm},
       options_{o},
       local_{std::move(local)},
-      plan_{planned_alike(comm, local_, collective, candidates, {.cap_bytes = o.bucket_bytes, .groups = o.groups},
-                          packed_options(o))},
+      plan_{planned_alike(comm, local_, collective, candidates, o)},
       hooks_{hooks},
       queue_{*comm.engine(), *this, plan_, local_.size(), o.helper} {
   for (std::size_t i = 0; o.leaves > 0 && i < local_.size(); ++i)
