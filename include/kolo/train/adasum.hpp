@@ -5,12 +5,12 @@
 #include <kolo/collective/allgather.hpp>
 #include <kolo/collective/broadcast.hpp>
 #include <kolo/core/error.hpp>
+#include <kolo/core/rank.hpp>
 #include <kolo/reduce/arithmetic.hpp>
 #include <kolo/train/buckets.hpp>
 #include <kolo/train/parameter.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,7 +42,7 @@ class adasum {
   /// Collective.
   explicit adasum(C& comm)
       : comm_{comm},
-        doubling_{int(std::bit_floor(unsigned(comm.size())))},
+        doubling_{floor_power_of_two(comm.size())},
         folded_{comm.split(comm.rank() % doubling_, comm.rank())} {
     for (int bit = 1; bit < doubling_; bit *= 2)
       pairs_.push_back(comm.split(comm.rank() < doubling_ ? comm.rank() & ~bit : comm.rank(), comm.rank()));

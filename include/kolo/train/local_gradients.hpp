@@ -44,8 +44,8 @@ operator_traits traits_of_operator(const Op& op) {
 class local_gradients {
  public:
   /// `are_leaves`: passes do not accumulate in place, and ranks may have different numbers of them.
-  local_gradients(std::vector<std::unique_ptr<any_tensor>> tensors, const operator_traits& op, int ranks, int passes,
-                  bool are_leaves, bool feedback)
+  local_gradients(std::vector<std::unique_ptr<any_tensor>> tensors, const operator_traits& op, int ranks,
+                  int passes = 1, bool are_leaves = false, bool feedback = false)
       : op_{op},
         tensors_{std::move(tensors)},
         passes_{passes},

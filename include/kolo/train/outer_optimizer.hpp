@@ -165,11 +165,7 @@ class outer_optimizer {
   /// Makes the parts: for each range of parameters all fragments.
   void make_parts(std::remove_reference_t<Range>& parameters) {
     const detail::train::local_gradients local{detail::train::tensors_of<Op>(parameters),
-                                               detail::train::traits_of_operator(op_),
-                                               comm_.size(),
-                                               1,
-                                               false,
-                                               false};
+                                               detail::train::traits_of_operator(op_), comm_.size()};
     local.refuse_shared_values();
     rounds_.resize(std::size_t(options_.fragments));
     using ranges = typename detail::train::ranges_of<std::remove_reference_t<Range>>::type;
