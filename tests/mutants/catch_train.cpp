@@ -205,7 +205,7 @@ void saved_again(const std::string& path) {
   const std::string kept = path + ".kept", first = path + ".save1.1of2", second = path + ".save2.1of2",
                     of_other = path + ".save2.0of2";
   t.expect(told(path, true).empty() && ::link(first.c_str(), kept.c_str()) == 0);
-  const std::string nowhere = path + "/" + kolo::detail::train::name_of(path);
+  const std::string nowhere = path + "/" + kolo::detail::train::file_name_of(path);
   t.expect(contains(told(path, true, nowhere), "could not write its part") && ::access(of_other.c_str(), F_OK) != 0 &&
            told(path, false).empty());
   t.expect(told(path, true).empty() && told(path, false).empty() && ::access(first.c_str(), F_OK) != 0);

@@ -63,11 +63,11 @@ inline std::string folder_of(const std::string& path) {
 }
 
 /// Returns the name of a file without its folder.
-inline std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+inline std::string file_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// Calls see(rest, path) for every file in `target`'s folder whose name is `target`'s name followed by `rest`.
 void for_each_named_after(const std::string& target, auto see) {
-  const std::string folder = folder_of(target), name = name_of(target);
+  const std::string folder = folder_of(target), name = file_name_of(target);
   const std::unique_ptr<DIR, int (*)(DIR*)> files{::opendir(folder.c_str()), &::closedir};
   while (const dirent* const file = files ? ::readdir(files.get()) : nullptr)
     if (const std::string_view found = file->d_name; found.starts_with(name))

@@ -259,7 +259,7 @@ void save_sharded_checkpoint(std::string path, auto& optimizer) {
   path = detail::train::without_links(path);
   auto& comm = optimizer.comm();
   const auto rank = std::uint64_t(comm.rank()), ranks = std::uint64_t(comm.size());
-  const std::string name = detail::train::name_of(path);
+  const std::string name = detail::train::file_name_of(path);
   detail::core::digest mine{name.size()};
   mine.add_bytes(name);
   if (!detail::train::are_alike(comm, mine.value))
