@@ -30,10 +30,15 @@ struct traffic {
 };
 
 namespace detail::observe {
-/// The counters of one rank.
-class ledger {
+/// What the two specializations share: the counters of one rank.
+template <Transport Base>
+class ledger : public Base {
  public:
-  explicit ledger(int size) : with_(std::size_t(size)) {}
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit ledger(Args&&... args) : Base(std::forward<Args>(args)...) {}
 
   /// Traffic with `peer` since construction, or since the last `forget`.
   const traffic& with(int peer) const { return with_[std::size_t(peer)]; }
@@ -53,7 +58,7 @@ class ledger {
   }
 
  private:
-  std::vector<traffic> with_;
+  std::vector<traffic> with_ = std::vector<traffic>(std::size_t(Base::size()));
 };
 }  // namespace detail::observe
 
@@ -64,14 +69,13 @@ template <class Base>
 class counted;
 
 template <MessageTransport Base>
-class counted<Base> : public Base, public detail::observe::ledger {
- public:
-  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-  using typename Base::ticket;
+class counted<Base> : public detail::observe::ledger<Base> {
+  using ledger = detail::observe::ledger<Base>;
+  using ledger::count_sent, ledger::count_received;
 
-  template <class... Args>
-    requires std::constructible_from<Base, Args...>
-  explicit counted(Args&&... args) : Base(std::forward<Args>(args)...), ledger{Base::size()} {}
+ public:
+  using ledger::ledger;
+  using typename Base::ticket;
 
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
     count_sent(peer, bytes);
@@ -85,13 +89,12 @@ class counted<Base> : public Base, public detail::observe::ledger {
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class counted<Base> : public Base, public detail::observe::ledger {
- public:
-  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
+class counted<Base> : public detail::observe::ledger<Base> {
+  using ledger = detail::observe::ledger<Base>;
+  using ledger::count_sent, ledger::count_received;
 
-  template <class... Args>
-    requires std::constructible_from<Base, Args...>
-  explicit counted(Args&&... args) : Base(std::forward<Args>(args)...), ledger{Base::size()} {}
+ public:
+  using ledger::ledger;
 
   // Also hides the commit of a SharedMemoryTransport.
   void commit(int peer, std::size_t bytes, std::uint64_t tag) {

@@ -40,19 +40,32 @@ struct fault_plan {
 };
 
 namespace detail::observe {
-/// The plan of one rank, and its progress.
-class fault_injector : public engine_observer {
+/// What the two specializations share: the plan of one rank, and its progress.
+template <Transport Base>
+class fault_injector : public Base, public engine_observer {
  public:
-  void plan(const fault_plan& p, int rank) {
+  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
+
+  template <class... Args>
+    requires std::constructible_from<Base, Args...>
+  explicit fault_injector(Args&&... args) : Base(std::forward<Args>(args)...) {}
+
+  void plan(const fault_plan& p) {
     plan_ = p;
     steps_ = 0;
     cut_ = pending_ = false;
-    is_armed_ = p.what != fault_kind::none && p.rank == rank;
-    random_ = p.seed == 0 ? 0 : p.seed * 0x9e3779b97f4a7c15u + std::uint64_t(rank) + 1;
+    is_armed_ = p.what != fault_kind::none && p.rank == Base::rank();
+    random_ = p.seed == 0 ? 0 : p.seed * 0x9e3779b97f4a7c15u + std::uint64_t(Base::rank()) + 1;
+  }
+
+  /// No notification follows a poll that has hidden a piece, so the rank must not sleep then.
+  void relax(backoff& p, const wait_context& s) {
+    if (!std::exchange(pending_, false)) return Base::relax(p, s);
+    ::sched_yield();  // no check for failures: the sender may have left
   }
 
  protected:
-  void step(int rank) {
+  void step() {
     if (!is_armed_) return;
     const auto now = running();
     if (now.is_point_to_point || now.sequence != plan_.operation || (plan_.round >= 0 && now.round != plan_.round) ||
@@ -62,7 +75,8 @@ class fault_injector : public engine_observer {
     switch (plan_.what) {
       case fault_kind::none: break;
       case fault_kind::kill: std::raise(SIGKILL); break;
-      case fault_kind::leave: leave(rank);
+      case fault_kind::leave:
+        throw error{failure{.rank = plan_.rank, .peer = plan_.rank, .text = "ends here, as its fault_plan says"}};
       case fault_kind::cut: cut_ = true; break;
       case fault_kind::pause: std::this_thread::sleep_for(plan_.duration); break;
     }
@@ -81,25 +95,13 @@ class fault_injector : public engine_observer {
     --times;
     return pending_ = true;
   }
-  /// Whether a poll has hidden a piece since the last call: no notification follows, so the rank must not sleep.
-  bool must_repoll() { return std::exchange(pending_, false); }
 
  private:
-  [[noreturn]] static void leave(int rank) {
-    throw error{failure{.rank = rank, .peer = rank, .text = "ends here, as its fault_plan says"}};
-  }
-
   fault_plan plan_{};
   std::uint64_t random_ = 0;
   int steps_ = 0;
   bool is_armed_ = false, cut_ = false, pending_ = false;
 };
-
-template <Transport Base>
-void relax_or_repoll(Base& transport, bool again, backoff& p, const wait_context& s) {
-  if (!again) return transport.relax(p, s);
-  ::sched_yield();  // no check for failures: the sender may have left
-}
 }  // namespace detail::observe
 
 /// Models MessageTransport, SlotTransport or SharedMemoryTransport, as `Base` does. It keeps all laws of the concept
@@ -110,23 +112,20 @@ template <class Base>
 class faulty;
 
 template <MessageTransport Base>
-class faulty<Base> : public Base, public detail::observe::fault_injector {
+class faulty<Base> : public detail::observe::fault_injector<Base> {
+  using fault_injector = detail::observe::fault_injector<Base>;
+  using fault_injector::step, fault_injector::is_cut, fault_injector::overlooks, fault_injector::draw;
+
  public:
-  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
+  using fault_injector::fault_injector;
   struct ticket {
     typename Base::ticket inner{};
     int from = -1;  ///< -1: a send
     std::uint64_t number = 0;
   };
 
-  template <class... Args>
-    requires std::constructible_from<Base, Args...>
-  explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), receipts_(std::size_t(Base::size())) {}
-
-  void relax(backoff& p, const wait_context& s) { detail::observe::relax_or_repoll<Base>(*this, must_repoll(), p, s); }
-
   ticket send(int peer, const std::byte* data, std::size_t bytes, std::uint64_t tag) {
-    step(Base::rank());
+    step();
     return {Base::send(peer, data, bytes, tag)};
   }
   ticket receive(int peer, std::byte* data, std::size_t bytes, std::uint64_t tag) {
@@ -136,7 +135,7 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     if (!Base::done(t.inner)) return false;
     if (t.from < 0 || t.number < of(t.from).completed) return true;
     if (is_cut(t.from) || overlooks(of(t.from).times)) return false;
-    step(Base::rank());
+    step();
     of(t.from) = {of(t.from).posted, t.number + 1, draw()};
     return true;
   }
@@ -148,61 +147,58 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
   };
   receipts& of(int peer) { return receipts_[std::size_t(peer)]; }
 
-  std::vector<receipts> receipts_;
+  std::vector<receipts> receipts_ = std::vector<receipts>(std::size_t(Base::size()));
 };
 
 template <SlotTransport Base>
   requires(!MessageTransport<Base>)
-class faulty<Base> : public Base, public detail::observe::fault_injector {
+class faulty<Base> : public detail::observe::fault_injector<Base> {
+  using fault_injector = detail::observe::fault_injector<Base>;
+  using fault_injector::step, fault_injector::is_cut, fault_injector::overlooks, fault_injector::draw;
+
  public:
-  using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
-
-  template <class... Args>
-    requires std::constructible_from<Base, Args...>
-  explicit faulty(Args&&... args) : Base(std::forward<Args>(args)...), times_(std::size_t(Base::size())) {}
-
-  void relax(backoff& p, const wait_context& s) { detail::observe::relax_or_repoll<Base>(*this, must_repoll(), p, s); }
+  using fault_injector::fault_injector;
 
   auto commit(int peer, std::size_t bytes, std::uint64_t tag) {
-    step(Base::rank());
+    step();
     return Base::commit(peer, bytes, tag);
   }
   received_slot peek(int peer) { return unless_overlooked(Base::peek(peer), peer, of(peer).piece); }
   void release(int peer) {
-    step(Base::rank());
+    step();
     Base::release(peer);
     of(peer).piece = draw();
   }
 
   auto commit(int peer, std::size_t bytes, std::uint64_t tag,
               const indirect& where) requires SharedMemoryTransport<Base> {
-    step(Base::rank());
+    step();
     return Base::commit(peer, bytes, tag, where);
   }
   const std::byte* returned(int peer, std::uint64_t number) requires SharedMemoryTransport<Base> {
     return is_cut(peer) ? nullptr : Base::returned(peer, number);
   }
   void post_exchange(int peer, std::size_t bytes, std::uint64_t tag) requires SharedMemoryTransport<Base> {
-    step(Base::rank());
+    step();
     Base::post_exchange(peer, bytes, tag);
   }
   received_slot peek_exchange(int peer) requires SharedMemoryTransport<Base> {
     return after_pieces(Base::peek_exchange(peer), peer, of(peer).exchange);
   }
   void end_exchange(int peer) requires SharedMemoryTransport<Base> {
-    step(Base::rank());
+    step();
     Base::end_exchange(peer);
     of(peer).exchange = draw();
   }
   void post_on_board(std::size_t bytes, std::uint64_t tag) requires HasBoard<Base> {
-    step(Base::rank());
+    step();
     Base::post_on_board(bytes, tag);
   }
   received_slot peek_board(int peer) requires HasBoard<Base> {
     return after_pieces(Base::peek_board(peer), peer, of(peer).board);
   }
   void end_board(bool all_posted) requires HasBoard<Base> {
-    step(Base::rank());
+    step();
     Base::end_board(all_posted);
     for (auto& each : times_) each.board = draw();
   }
@@ -221,15 +217,15 @@ class faulty<Base> : public Base, public detail::observe::fault_injector {
     return unless_overlooked(a, peer, times);
   }
 
-  std::vector<overlooking> times_;
+  std::vector<overlooking> times_ = std::vector<overlooking>(std::size_t(Base::size()));
 };
 
 /// Sets the plan of this rank from now on. Call it on every rank with the same plan.
 template <Communicator C>
-  requires std::derived_from<typename C::transport_type, detail::observe::fault_injector>
+  requires requires(C& comm, const fault_plan& plan) { comm.transport().plan(plan); }
 void inject_fault(C& comm, const fault_plan& plan) {
   comm.transport().watch(*comm.engine());
-  comm.transport().plan(plan, comm.rank());
+  comm.transport().plan(plan);
 }
 
 }  // namespace kolo::inline KOLO_ABI
