@@ -19,9 +19,13 @@ namespace kolo::inline KOLO_ABI::detail::simulate {
 template <class Machine>
 class event_driven {
  public:
-  template <class Network>
-  event_driven(const schedule::erased_schedule& s, std::size_t bytes, const Network& n)
-      : s_{s}, bytes_{s, bytes}, machine_{s.size, n}, ranks_(std::size_t(s.size)), slot_(ranks_.size(), nobody) {}
+  /// `network`: what a Machine is made of, besides the number of ranks.
+  event_driven(const schedule::erased_schedule& s, std::size_t bytes, const auto&... network)
+      : s_{s},
+        bytes_{s, bytes},
+        machine_{s.size, network...},
+        ranks_(std::size_t(s.size)),
+        slot_(ranks_.size(), nobody) {}
 
   double run() {
     for (int r = 0; r < s_.size; ++r) prepare(r);
@@ -85,7 +89,7 @@ class event_driven {
 
   void come_in(const event_queue::event& e) {
     auto* const l = static_cast<message_in_flight*>(e.message);
-    if (!machine_.comes_in(e.rank, l->what, l->where)) return events_.add_message(e.rank, l->what.at, l);
+    if (!machine_.pass_link(e.rank, l->what, l->where)) return events_.add_message(e.rank, l->what.at, l);
     free_.push_back(l);
     deliver(e.rank, message_in_flight{*l});
   }

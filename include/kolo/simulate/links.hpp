@@ -21,20 +21,16 @@ namespace kolo::inline KOLO_ABI::detail::simulate {
 template <class Graph>
 class links {
  public:
-  struct network {
-    const Graph& graph;
-    std::size_t bytes;  ///< of a block
-  };
   struct position {
     std::size_t link = 0;  ///< index in its path
     double last_byte = 0;
   };
 
-  links(int ranks, const network& n)
-      : graph_{n.graph},
-        routes_{n.graph, n.bytes},
+  links(int ranks, const Graph& graph, std::size_t block_bytes)
+      : graph_{graph},
+        routes_{graph, block_bytes},
         now_(std::size_t(ranks)),
-        free_(n.graph.edges().size()),
+        free_(graph.edges().size()),
         paths_(now_.size() * now_.size()) {}
 
   double now(int r) const { return now_[std::size_t(r)]; }
@@ -43,7 +39,7 @@ class links {
     return now_[std::size_t(from)] += link_of(path(from, to).front()).overhead;
   }
   static constexpr bool is_shared(int, int) { return true; }
-  bool comes_in(int to, incoming& a, position& p) {
+  bool pass_link(int to, incoming& a, position& p) {
     const auto& all = path(a.from, to);
     const int e = all[p.link];
     const auto& l = link_of(e);
@@ -83,8 +79,7 @@ class links {
 
 template <class Graph>
 double run_over_links(const schedule::erased_schedule& s, std::size_t bytes, const Graph& g) {
-  const typename links<Graph>::network n{g, bytes / std::size_t(s.blocks)};
-  return event_driven<links<Graph>>{s, bytes, n}.run();
+  return event_driven<links<Graph>>{s, bytes, g, bytes / std::size_t(s.blocks)}.run();
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::simulate

@@ -85,21 +85,18 @@ class machine {
 
   struct position {};  ///< of a message on its path
   /// A message has reached the receiver's card. Returns whether it is in. (In a graph it may have another link ahead.)
-  bool comes_in(int to, incoming& a, position&) {
-    a.at = come_in(to, a);
-    return a.is_in = true;
-  }
+  bool pass_link(int to, incoming& a, position&) { return come_in(to, a), true; }
 
-  /// Returns when the last byte has come in through the receiver's port.
-  double come_in(int to, const incoming& a) {
+  /// A message comes in through the receiver's port, which it has reached.
+  void come_in(int to, incoming& a) {
     const bool inside = is_inside(a.from, to);
     const kolo::simulate::link& l = link_of(inside);
     auto& in = port_of(of(to), to, inside).in;
-    const double is_in = std::max(a.at, in) + double(a.bytes) * l.seconds_per_byte;
-    in = is_in + l.gap;
-    return is_in;
+    a.at = std::max(a.at, in) + double(a.bytes) * l.seconds_per_byte;
+    a.is_in = true;
+    in = a.at + l.gap;
   }
-  /// The same for a free port.
+  /// Returns when it would have come in if the port were free.
   double earliest(int to, const incoming& a) const {
     return a.is_in ? a.at : a.at + double(a.bytes) * link_of(is_inside(a.from, to)).seconds_per_byte;
   }
@@ -110,7 +107,7 @@ class machine {
     apply_pending(me);
     sort(all);
     for (incoming& a : all)
-      if (!a.is_in) a.at = come_in(r, a);
+      if (!a.is_in) come_in(r, a);
     if (two_levels()) sort(all);  // they came in through different ports
     for (const incoming& a : all) {
       const double overhead = link_of(is_inside(a.from, r)).overhead;

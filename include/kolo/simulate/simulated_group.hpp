@@ -123,9 +123,8 @@ inline void group::wake(int r) {
 }
 
 inline void message::reach_card() {
-  const int receiver = of->at(to).number;
-  what.at = of->all.clock().come_in(receiver, what);
-  what.is_in = is_here = true;
+  of->all.clock().come_in(of->at(to).number, what);
+  is_here = true;
   of->wake(to);
 }
 
