@@ -88,19 +88,22 @@ void counts(mpi_world& world) {
   world.run("counts past 2^31, with small chunks", [&](complaints& wrong) {
     for (const std::size_t bytes :
          {std::size_t{5}, std::size_t{7}, std::size_t{1000}, std::size_t{1001}, std::size_t{12'345}}) {
-      const kolo::detail::mpi::bytes_type b{bytes, 7};
-      std::vector<char> out(bytes), in(bytes + 1, 'x');
-      for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i % 97);
-      MPI_Sendrecv(out.data(), b.count, b.type, world.rank(), 1, in.data(), b.count, b.type, world.rank(), 1,
-                   MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-      wrong.expect(std::equal(out.begin(), out.end(), in.begin()) && in.back() == 'x',
+      std::vector<std::byte> out(bytes), in(bytes + 1, std::byte{'x'});
+      for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(i % 97);
+      kolo::detail::mpi::runs none;
+      const kolo::detail::mpi::message_memory sent{out.data(), bytes, none, 7}, received{in.data(), bytes, none, 7};
+      MPI_Sendrecv(sent.at, sent.count, sent.type, world.rank(), 1, const_cast<void*>(received.at), received.count,
+                   received.type, world.rank(), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      wrong.expect(std::equal(out.begin(), out.end(), in.begin()) && in.back() == std::byte{'x'},
                    std::to_string(bytes) + " bytes in chunks of 7");
     }
     const std::size_t huge = (std::size_t{5} << 30) + 3;
-    const kolo::detail::mpi::bytes_type b{huge};
+    const std::byte first{};
+    kolo::detail::mpi::runs none;
+    const kolo::detail::mpi::message_memory all{&first, huge, none};
     MPI_Count size = 0;
-    MPI_Type_size_x(b.type, &size);
-    wrong.expect(static_cast<std::size_t>(size) * static_cast<std::size_t>(b.count) == huge,
+    MPI_Type_size_x(all.type, &size);
+    wrong.expect(static_cast<std::size_t>(size) * static_cast<std::size_t>(all.count) == huge,
                  "a type of " + std::to_string(size) + " bytes");
   });
 }

@@ -169,49 +169,15 @@ inline handle subset(const handle& all, const std::vector<int>& ranks, int tag) 
   return handle{comm};
 }
 
-/// A number of bytes for MPI 3, whose counts are ints: `count` elements of `type`.
-class bytes_type {
- public:
-  explicit bytes_type(std::size_t bytes, std::size_t most = INT_MAX) {
-    if (bytes <= most) {
-      count = int(bytes);
-      return;
-    }
-    MPI_Datatype chunk = MPI_DATATYPE_NULL;
-    const std::size_t chunks = bytes / most;
-    const int lengths[] = {int(chunks), int(bytes % most)};
-    const MPI_Aint displacements[] = {0, static_cast<MPI_Aint>(chunks * most)};
-    check(MPI_Type_contiguous(int(most), MPI_BYTE, &chunk), "MPI_Type_contiguous");
-    const MPI_Datatype parts[] = {chunk, MPI_BYTE};
-    const int made = MPI_Type_create_struct(2, lengths, displacements, parts, &type);
-    MPI_Type_free(&chunk);
-    check(made, "MPI_Type_create_struct");
-    is_derived_ = true;
-    count = 1;
-    check(MPI_Type_commit(&type), "MPI_Type_commit");
-  }
-  bytes_type(const bytes_type&) = delete;
-  bytes_type& operator=(const bytes_type&) = delete;
-  ~bytes_type() {
-    if (is_derived_) MPI_Type_free(&type);  // MPI keeps it as long as a message needs it
-  }
-
-  MPI_Datatype type = MPI_BYTE;
-  int count = 0;
-
- private:
-  bool is_derived_ = false;
-};
-
 /// Runs of memory that one message consists of. Allocates only when there are more than ever before.
 struct runs {
   std::vector<int> lengths{};
   std::vector<MPI_Aint> addresses{};
 
   bool empty() const { return addresses.empty(); }
-  void add(const std::byte* data, std::size_t bytes) {
+  void add(const std::byte* data, std::size_t bytes, std::size_t most = INT_MAX) {
     for (MPI_Aint address = 0; bytes > 0;) {
-      const auto n = std::min<std::size_t>(bytes, INT_MAX);
+      const auto n = std::min(bytes, most);
       MPI_Get_address(data, &address);
       lengths.push_back(int(n));
       addresses.push_back(address);
@@ -220,21 +186,31 @@ struct runs {
   }
 };
 
-/// Those runs as one element, at MPI_BOTTOM; clears them.
-class runs_type {
+/// The memory of one message: `count` elements of `type` at `at`. It is what `r` describes, which this clears;
+/// or without runs `bytes` bytes at `data`, as runs if there are more than `most`: MPI 3 counts by ints.
+class message_memory {
  public:
-  explicit runs_type(runs& r) {
+  message_memory(const std::byte* data, std::size_t bytes, runs& r, std::size_t most = INT_MAX) {
+    if (r.empty() && bytes <= most) {
+      at = data, count = int(bytes);
+      return;
+    }
+    if (r.empty()) r.add(data, bytes, most);
     const int made =
         MPI_Type_create_hindexed(int(r.lengths.size()), r.lengths.data(), r.addresses.data(), MPI_BYTE, &type);
     r.lengths.clear(), r.addresses.clear();
     check(made, "MPI_Type_create_hindexed");
     check(MPI_Type_commit(&type), "MPI_Type_commit");
   }
-  runs_type(const runs_type&) = delete;
-  runs_type& operator=(const runs_type&) = delete;
-  ~runs_type() { MPI_Type_free(&type); }  // MPI keeps it as long as a message needs it
+  message_memory(const message_memory&) = delete;
+  message_memory& operator=(const message_memory&) = delete;
+  ~message_memory() {
+    if (type != MPI_BYTE) MPI_Type_free(&type);  // MPI keeps it as long as a message needs it
+  }
 
-  MPI_Datatype type = MPI_DATATYPE_NULL;
+  const void* at = MPI_BOTTOM;
+  int count = 1;
+  MPI_Datatype type = MPI_BYTE;
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::mpi

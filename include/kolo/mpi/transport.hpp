@@ -273,16 +273,12 @@ class transport {
                                                     ": all ranks are checked, or none"}))};
   }
 
-  ticket post(detail::mpi::role what, const char* function, int peer, const void* data, std::size_t bytes, auto start) {
+  ticket post(detail::mpi::role what, const char* function, int peer, const std::byte* data, std::size_t bytes,
+              auto start) {
     throw_if_over();
-    if (!runs_.empty()) {
-      const detail::mpi::runs_type t{runs_};
-      return requests_.post(what, bytes, function, rank_, peer,
-                            [&](MPI_Request* r) { return start(MPI_BOTTOM, 1, t.type, r); });
-    }
-    const detail::mpi::bytes_type b{bytes};
+    const detail::mpi::message_memory all{data, bytes, runs_};
     return requests_.post(what, bytes, function, rank_, peer,
-                          [&](MPI_Request* r) { return start(data, b.count, b.type, r); });
+                          [&](MPI_Request* r) { return start(all.at, all.count, all.type, r); });
   }
 
   int tag_of(std::uint64_t number, std::uint64_t tag, std::size_t bytes) const {
