@@ -117,27 +117,26 @@ TEST_CASE("send, receive, exchange: invalid arguments are refused") {
 
 TEST_CASE("send, receive, exchange: ranks that make different calls get a mismatch that names the difference") {
   std::vector<int> x(4), y(4), z(5);
-  const auto has = [](const std::string& words, const char* part) { return words.find(part) != std::string::npos; };
   using comm_t = kolo::threads::communicator;
   const auto sends = [&](comm_t& c) { kolo::send(c, x, 1, 3); };
-  CHECK(has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, y, 0, 4); }), "has the tag 3, and not 4"));
-  CHECK(has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, z, 0, 3); }), "or not as many"));
-  CHECK(
-      has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, std::vector<float>(4), 0, 3); }), "another type"));
-  CHECK(
-      has(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, std::vector<float>(0), 0, 3); }), "not as many"));
-  CHECK(has(words_between_two(sends, [&](comm_t& c) { kolo::exchange(c, z, y, 0); }), "mismatch") == false);
+  CHECK(contains(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, y, 0, 4); }), "has the tag 3, and not 4"));
+  CHECK(contains(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, z, 0, 3); }), "or not as many"));
+  CHECK(contains(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, std::vector<float>(4), 0, 3); }),
+                 "another type"));
+  CHECK(contains(words_between_two(sends, [&](comm_t& c) { kolo::receive(c, std::vector<float>(0), 0, 3); }),
+                 "not as many"));
+  CHECK(contains(words_between_two(sends, [&](comm_t& c) { kolo::exchange(c, z, y, 0); }), "mismatch") == false);
   const auto kinds = words_between_two(sends, [&](comm_t& c) { kolo::exchange(c, x, y, 0); });
-  CHECK(has(kinds, "calls exchange, rank 0 calls send"));
+  CHECK(contains(kinds, "calls exchange, rank 0 calls send"));
   const auto back =
       words_between_two([&](comm_t& c) { kolo::exchange(c, x, z, 1); }, [&](comm_t& c) { kolo::receive(c, y, 0); });
-  CHECK(has(back, "in has 4 elements, and out has 5"));
+  CHECK(contains(back, "in has 4 elements, and out has 5"));
   const auto receives =
       words_between_two([&](comm_t& c) { kolo::exchange(c, x, y, 1); }, [&](comm_t& c) { kolo::receive(c, y, 0); });
-  CHECK(has(receives, "calls receive, rank 0 calls exchange"));
+  CHECK(contains(receives, "calls receive, rank 0 calls exchange"));
   const auto collective = words_between_two([&](comm_t& c) { kolo::allreduce(c, x, kolo::sum); },
                                             [&](comm_t& c) { kolo::receive(c, y, 0); });
-  CHECK((has(collective, "calls allreduce") && has(collective, "receive")));
+  CHECK((contains(collective, "calls allreduce") && contains(collective, "receive")));
 }
 
 TEST_CASE("send, receive, exchange: checked ranks report the difference and the line of each call") {

@@ -3,50 +3,40 @@
 #include "idx.hpp"
 
 #include "support/catch.hpp"
-
-#include <cstdlib>
+#include "support/ends.hpp"
+#include "support/scratch.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 
 /// A directory with the four files, small and right, until the end of the test.
-struct mnist {
-  fs::path path;
-
+struct mnist : testing::scratch_directory {
   mnist() {
-    std::string name = fs::temp_directory_path() / "kolo-mnist-XXXXXX";
-    if (!::mkdtemp(name.data())) throw std::runtime_error("no temporary directory");
-    path = name;
     write("train-images-idx3-ubyte", {0x803, 3, 28, 28}, 3 * digits::pixels);
     write("train-labels-idx1-ubyte", {0x801, 3}, 3);
     write("t10k-images-idx3-ubyte", {0x803, 2, 28, 28}, 2 * digits::pixels);
     write("t10k-labels-idx1-ubyte", {0x801, 2}, 2);
   }
-  ~mnist() { fs::remove_all(path); }
 
   /// A header of big-endian numbers, then bytes 0 1 2 ... 9 0 1 ...
   void write(const std::string& name, const std::vector<std::uint32_t>& header, int bytes) const {
-    std::ofstream out{path / name, std::ios::binary};
+    std::ofstream out{*this / name, std::ios::binary};
     for (const std::uint32_t h : header)
       for (int shift = 24; shift >= 0; shift -= 8) out.put(static_cast<char>(h >> shift & 255));
     for (int i = 0; i < bytes; ++i) out.put(static_cast<char>(i % 10));
   }
 
+  /// The error; empty if there is none.
   std::string complaint() const {
-    try {
-      digits::read_mnist(path);
-    } catch (const std::runtime_error& e) {
-      return e.what();
-    }
-    return "none";
+    return testing::words_of<std::runtime_error>([&] { digits::read_mnist(path()); });
   }
 
   /// True if the error names the file and what is wrong.
   bool says(const std::string& file, const std::string& what) const {
     const std::string text = complaint();
     INFO(text);
-    return text.find((path / file).string()) != std::string::npos && text.find(what) != std::string::npos;
+    return testing::contains(text, *this / file) && testing::contains(text, what);
   }
 };
 
@@ -54,7 +44,7 @@ struct mnist {
 
 TEST_CASE("MNIST: four good files are read") {
   const mnist files;
-  const digits::split data = digits::read_mnist(files.path);
+  const digits::split data = digits::read_mnist(files.path());
   REQUIRE(data.train.size() == 3);
   REQUIRE(data.test.size() == 2);
   CHECK(data.train.images.size() == 3 * digits::pixels);
@@ -64,29 +54,29 @@ TEST_CASE("MNIST: four good files are read") {
 
 TEST_CASE("MNIST: file names with a dot are found too") {
   const mnist files;
-  fs::rename(files.path / "t10k-labels-idx1-ubyte", files.path / "t10k-labels.idx1-ubyte");
-  CHECK(files.complaint() == "none");
+  fs::rename(files / "t10k-labels-idx1-ubyte", files / "t10k-labels.idx1-ubyte");
+  CHECK(files.complaint() == "");
 }
 
 TEST_CASE("MNIST: a missing file is named") {
   const mnist files;
-  CHECK_THROWS_WITH(digits::read_mnist(files.path / "none"), (files.path / "none").string() + " is not a directory");
-  fs::rename(files.path / "train-labels-idx1-ubyte", files.path / "train-labels-idx1-ubyte.gz");
+  CHECK_THROWS_WITH(digits::read_mnist(files / "none"), files / "none" + " is not a directory");
+  fs::rename(files / "train-labels-idx1-ubyte", files / "train-labels-idx1-ubyte.gz");
   CHECK(files.says("train-labels-idx1-ubyte.gz", "is still compressed: unpack it with gunzip"));
-  fs::remove(files.path / "train-labels-idx1-ubyte.gz");
+  fs::remove(files / "train-labels-idx1-ubyte.gz");
   CHECK(files.says("train-labels-idx1-ubyte", "does not exist. The MNIST directory must contain"));
 }
 
 TEST_CASE("MNIST: a file that is too short or too long is refused with the sizes") {
   const mnist files;
   const std::string name = "train-images-idx3-ubyte";
-  const auto whole = fs::file_size(files.path / name);
-  fs::resize_file(files.path / name, whole + 1);
+  const auto whole = fs::file_size(files / name);
+  fs::resize_file(files / name, whole + 1);
   CHECK(files.says(name, "is too long: its header announces 2352 bytes, but 2353 follow"));
-  fs::resize_file(files.path / name, whole - 1);
+  fs::resize_file(files / name, whole - 1);
   CHECK(files.says(name, "is truncated: its header announces 2352 bytes, but 2351 follow"));
   for (const std::uintmax_t bytes : {16u, 15u, 4u, 3u, 0u}) {
-    fs::resize_file(files.path / name, bytes);
+    fs::resize_file(files / name, bytes);
     CHECK(files.says(name, "is truncated"));
   }
 }
@@ -110,7 +100,7 @@ TEST_CASE("MNIST: wrong counts, sizes and labels are refused with the numbers") 
   files.write("t10k-images-idx3-ubyte", {0x803, 0, 28, 28}, 0);
   CHECK(files.says("t10k-images-idx3-ubyte", "contains no images"));
   files.write("train-labels-idx1-ubyte", {0x801, 0x00000003}, 2);
-  std::ofstream{files.path / "train-labels-idx1-ubyte", std::ios::app}.put(11);
+  std::ofstream{files / "train-labels-idx1-ubyte", std::ios::app}.put(11);
   CHECK(files.says("train-labels-idx1-ubyte", "says that image 2 shows a 11, which is not a digit"));
 }
 

@@ -110,7 +110,7 @@ TEST_CASE("torch: parameters are the trained tensors, by name; their gradients s
   REQUIRE(parameters[0].gradient.data()[11] == 0);
   torch::nn::Linear wide{2, 3};
   wide->to(torch::kDouble);
-  REQUIRE(contains(said([&] { kolo::torch_parameters(*wide); }), "weight has elements of type Double"));
+  REQUIRE(contains(words_of([&] { kolo::torch_parameters(*wide); }), "weight has elements of type Double"));
   REQUIRE(kolo::torch_parameters<double>(*wide).size() == 2);
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("torch: a module of doubles is trained by libtorch's optimizer, and ex
 }
 
 TEST_CASE("torch: backward() marks gradients as ready") {
-  const auto text = said([] {
+  const auto text = words_of([] {
     kolo::threads::run(2, [](auto& comm) {
       network model;
       kolo::broadcast_parameters(comm, model, 1);
@@ -203,7 +203,7 @@ TEST_CASE("torch: misuse throws an error with a sentence, also through backward(
     kolo::threads::run(1, [&](auto& comm) {
       network model;
       kolo::torch_optimizer optimizer{comm, torch::optim::SGD{model.parameters(), 0.1}, model};
-      text = said([&] { wrong(comm, model, optimizer); });
+      text = words_of([&] { wrong(comm, model, optimizer); });
     });
     return text;
   };
@@ -230,7 +230,7 @@ TEST_CASE("torch: a refusal on one rank is an error on the other at once") {
   const auto heard = [](auto wrong_from_the_start, auto wrong) {
     std::string all_say[2];
     kolo::threads::run(2, [&](auto& comm) {
-      all_say[comm.rank()] = said([&] {
+      all_say[comm.rank()] = words_of([&] {
         network model;
         auto all = model.parameters();
         if (comm.rank() == 0) wrong_from_the_start(model, all);

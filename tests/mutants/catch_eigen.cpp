@@ -4,7 +4,7 @@
 
 #include "train/model.hpp"
 
-using testing::contains, testing::said;
+using testing::contains, testing::words_of;
 
 namespace {
 
@@ -22,7 +22,7 @@ struct matrix {
 };
 
 std::string refusal(matrix value, matrix gradient) {
-  return said([&] { kolo::eigen_parameter{value, gradient, "weight"}; });
+  return words_of([&] { kolo::eigen_parameter{value, gradient, "weight"}; });
 }
 
 }  // namespace

@@ -15,14 +15,13 @@
 #include <thread>
 #include <vector>
 
+#include "support/ends.hpp"
 #include "support/expect.hpp"
 
 namespace {
 
 using namespace kolo;
-using testing::expect, testing::good;
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using testing::contains, testing::expect, testing::good;
 
 void recorder_remembers() {
   detail::transport::flight_recorder r;
@@ -57,7 +56,7 @@ void guard_barks_once() {
     expect(guard.poll(since).empty() && guard.poll(since + seconds{11}).empty());  // it does not wait
     r->wait({}, {.operation = "reduce", .sequence = s, .round = 2, .peer = 7});
     expect(guard.poll(since + seconds{9}).empty() &&
-           has(guard.poll(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
+           contains(guard.poll(since + seconds{11}), "reduce #" + std::to_string(s) + ", round 2, waiting for rank 7"));
     expect(guard.poll(since + seconds{30}).empty());
   }
 }
@@ -75,15 +74,16 @@ void stuck_is_seen() {
                        }};
     if (comm.rank() == 1) {
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};
-      while ((barks == 0 || !has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1")) &&
+      while ((barks == 0 || !contains(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1")) &&
              std::chrono::steady_clock::now() < end)
         dumped = dump(comm);
     }
     kolo::allreduce(comm, x, kolo::sum, ring{});
   });
-  expect(barks > 0 && has(text, "rank 0 has been in allreduce #2") && has(text, "rank 1 has ended barrier #1"));
-  expect(has(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1") &&
-         has(dumped, "rank 1 has ended barrier #1"));
+  expect(barks > 0 && contains(text, "rank 0 has been in allreduce #2") &&
+         contains(text, "rank 1 has ended barrier #1"));
+  expect(contains(dumped, "rank 0 is in allreduce #2, round 0, waiting for rank 1") &&
+         contains(dumped, "rank 1 has ended barrier #1"));
 }
 
 /// A waiting rank's error contains the peer's last operation.
@@ -101,7 +101,7 @@ void error_has_a_tail() {
     }
     heard = true, heard.notify_one();
   });
-  expect(has(words, "its last operation: barrier #1, which has ended there"));
+  expect(contains(words, "its last operation: barrier #1, which has ended there"));
 }
 
 void signs_of_life() {
@@ -126,8 +126,8 @@ void signs_of_life() {
   expect(late({waits(1), waits(2), busy, sign{sign::busy, -1, 1}}, 1) == 2);
   expect(late({waits(1), waits(0), done}, 1) == detail::transport::not_known);
   const std::vector<sign> circle{waits(1), waits(0)};
-  expect(has(detail::transport::sentence_about_late(circle, detail::transport::not_known, 1, {}, "; LAST"),
-             "; LAST, and it waits"));
+  expect(contains(detail::transport::sentence_about_late(circle, detail::transport::not_known, 1, {}, "; LAST"),
+                  "; LAST, and it waits"));
 }
 
 /// Rank 0 waits for rank 1, which waits for rank 2, which does not call.

@@ -50,7 +50,7 @@ void overlapped(Comm& comm, kolo::background* helper) {
           mine.gradients[i][e] = model::at(comm.rank(), step, i, e) * static_cast<float>(1 + pass);
         optimizer.ready(i);
         if (k == 3 && pass == 0) t.expect(!optimizer.step());
-        if (helper && pass == 1 && !contains(said([&] { other.ready(0); }), "another optimizer")) std::_Exit(1);
+        if (helper && pass == 1 && !contains(words_of([&] { other.ready(0); }), "another optimizer")) std::_Exit(1);
       }
     optimizer.synchronize();
     t.expect(mine.values == before);
@@ -60,7 +60,7 @@ void overlapped(Comm& comm, kolo::background* helper) {
     t.expect(mine.values == reference.values);
   }
   if (!helper) {
-    t.expect(contains(said([&] { optimizer.ready(0), optimizer.step(); }), "is not ready"));
+    t.expect(contains(words_of([&] { optimizer.ready(0), optimizer.step(); }), "is not ready"));
   }
 }
 
@@ -91,7 +91,7 @@ void by_rows(Comm& comm) {
     t.expect(g.rows == std::vector<std::uint64_t>{0, 2, 9} && g.values == std::vector<float>{2, 2, 8});
   }
   kolo::sparse_rows<float> higher{.height = 20 + r, .width = 1, .rows = {19 + r}, .values = {1}};
-  t.expect(contains(said([&] { kolo::sparse_allreduce(comm, higher, kolo::average, 1); }), "widths or heights"));
+  t.expect(contains(words_of([&] { kolo::sparse_allreduce(comm, higher, kolo::average, 1); }), "widths or heights"));
 }
 
 /// Rates are halved between each exchange and its step.
@@ -146,7 +146,7 @@ void ready_late() {
     model mine{{1}};
     kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.passes = 2}};
     optimizer.step();
-    t.expect(contains(said([&] { optimizer.ready(0); }), "in an earlier backward pass"));
+    t.expect(contains(words_of([&] { optimizer.ready(0); }), "in an earlier backward pass"));
   });
 }
 
@@ -193,7 +193,7 @@ std::string told(const std::string& path, bool is_saved, const std::string& of_s
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, mine.parameters()};
     const std::string& own = comm.rank() == 0 || of_second.empty() ? path : of_second;
-    why[comm.rank()] = said([&] {
+    why[comm.rank()] = words_of([&] {
       is_saved ? kolo::save_sharded_checkpoint(own, optimizer) : kolo::load_sharded_checkpoint(own, optimizer);
     });
   });
@@ -244,7 +244,7 @@ void saved_late(const std::string& path) {
                     part = shard_name(path, late, 0);
   make(ready), make(of_late), make(part);
   give_name(path, of_late, late);
-  t.expect(contains(said([&] { give_name(path, ready, early); }), "No such file"));
+  t.expect(contains(words_of([&] { give_name(path, ready, early); }), "No such file"));
   remove_earlier_saves(path, early);
   t.expect(::access(part.c_str(), F_OK) == 0);
 }

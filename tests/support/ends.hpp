@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How a call ended, as a string.
+// How a call ended, as a string; and what that contains.
 #pragma once
 
 #include <kolo/core/error.hpp>
@@ -19,14 +19,18 @@ inline std::string end_of(callable_ref<> call) {
     return std::string{kolo::name(e.code())} + ' ' + std::to_string(e.peer());
   }
 }
-/// The error's message; empty if there is none.
-inline std::string words_of(callable_ref<> call) {
+/// The message of the exception, an E; empty if there is none.
+template <class E = kolo::error>
+std::string words_of(callable_ref<> call) {
   try {
     call();
     return "";
-  } catch (const kolo::error& e) {
+  } catch (const E& e) {
     return e.what();
   }
 }
+
+/// Whether a part of the text is `part`.
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace testing

@@ -117,7 +117,9 @@ TEST_CASE("adasum: views with gaps, local parameters, and a refused parameter wi
     t.expect(own[0] == float(comm.rank()));
     all.arrive_and_wait();  // a refusal fails the calls that other ranks have not left
     kolo::row_list rows;
-    const auto words = said([&] { combine(std::vector{parameter{gaps, gaps}, parameter{gaps, gaps, false, &rows}}); });
+    const auto words = words_of([&] {
+      combine(std::vector{parameter{gaps, gaps}, parameter{gaps, gaps, false, &rows}});
+    });
     t.expect(contains(words, "adasum") && contains(words, "parameter 1 has .rows"));
   });
   CHECK(t.wrong == 0);
@@ -171,7 +173,7 @@ TEST_CASE("adasum: another number or other sizes of parameters on one rank is a 
                          model mine{comm.rank() == 2 ? odd : std::vector<std::size_t>{3, 4}};
                          auto parameters = mine.parameters();
                          kolo::adasum combine{comm};
-                         const auto words = said([&] { combine(parameters); });
+                         const auto words = words_of([&] { combine(parameters); });
                          const auto its = odd.size() == 2   ? "rank 2 has 2 with 7 elements"
                                           : odd.size() == 3 ? "rank 2 has 3 with 12 elements"
                                                             : "rank 2 has 1 with 3 elements";

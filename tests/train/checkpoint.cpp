@@ -5,7 +5,9 @@
 #include <kolo/view/float16.hpp>
 
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 #include "support/sanitized.hpp"
+#include "support/scratch.hpp"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -24,6 +26,8 @@
 #include <string>
 #include <vector>
 
+using testing::contains, testing::scratch_directory, testing::words_of;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,17 +40,6 @@ struct model {
   std::vector<float> w, b;
   model(std::size_t n, float x) : w(n, x), b(3, -x) {}
   std::vector<parameter> parameters() { return {{w, w}, {b, b}}; }
-};
-
-/// An empty directory, removed at the end of the test.
-struct folder {
-  std::string path = fs::temp_directory_path() / "kolo-checkpoint-XXXXXX";
-  folder() {
-    if (!::mkdtemp(path.data())) throw std::runtime_error("no temporary directory");
-  }
-  ~folder() { fs::remove_all(path); }
-  std::string file() const { return path + "/state"; }
-  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator{path}, fs::directory_iterator{}); }
 };
 
 std::string content(const std::string& path) {
@@ -63,16 +56,10 @@ std::string refusal(const std::string& path, model& m, kolo::errc expected) {
   return "saved";
 }
 
-std::string load_refusal(const std::string& path, model& m) {
-  try {
-    kolo::load_checkpoint(path, m.parameters());
-  } catch (const kolo::error& e) {
-    return e.what();
-  }
-  return "loaded";
+/// The refusal; empty if it is loaded.
+std::string load_refusal(const std::string& path, auto&& parameters) {
+  return words_of([&] { kolo::load_checkpoint(path, parameters); });
 }
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// Runs f in a child process with its own limits and mounts. Returns f's result, or -1 if the child is killed.
 template <class F>
@@ -106,227 +93,220 @@ extern "C" int fsync(int file) {  // takes the place of the C library's
 }
 
 TEST_CASE("a save is on the disk before it has its name, and its name before it returns; else it fails") {
-  folder here;
+  const scratch_directory here;
   model m{10, 1};
-  path_of_synced = here.file();
+  path_of_synced = here / "state";
   fsync_fails = true;
-  CHECK(contains(refusal(here.file(), m, kolo::errc::system), "Input/output error: cannot write"));
+  CHECK(contains(refusal(here / "state", m, kolo::errc::system), "Input/output error: cannot write"));
   CHECK(here.entries() == 0);
   fsync_fails = false;
-  kolo::save_checkpoint(here.file(), m.parameters());
+  kolo::save_checkpoint(here / "state", m.parameters());
   path_of_synced.clear();
   CHECK(synced == "file; file; folder, named; ");
 }
 
 TEST_CASE("a load returns the saved values bit for bit, and the directory holds only the checkpoint") {
-  folder here;
+  const scratch_directory here;
   model saved{1000, 0.1f}, loaded{1000, 0};
-  kolo::save_checkpoint(here.file(), saved.parameters());
-  kolo::load_checkpoint(here.file(), loaded.parameters());
+  kolo::save_checkpoint(here / "state", saved.parameters());
+  kolo::load_checkpoint(here / "state", loaded.parameters());
   CHECK(loaded.w == saved.w);
   CHECK(loaded.b == saved.b);
   CHECK(here.entries() == 1);
-  CHECK(fs::file_size(here.file()) == 16 + 8 + 4 * 8 + 1003 * 4);
+  CHECK(fs::file_size(here / "state") == 16 + 8 + 4 * 8 + 1003 * 4);
 }
 
 TEST_CASE("a save replaces a checkpoint, and keeps its permissions and symbolic links") {
-  folder here;
+  const scratch_directory here;
   model first{10, 1}, second{20, 2};
-  kolo::save_checkpoint(here.file(), first.parameters());
-  fs::permissions(here.file(), fs::perms::owner_read | fs::perms::owner_write);
-  fs::create_symlink("state", here.path + "/link");
-  kolo::save_checkpoint(here.path + "/link", second.parameters());
-  CHECK(fs::is_symlink(here.path + "/link"));
-  CHECK(fs::status(here.file()).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  kolo::save_checkpoint(here / "state", first.parameters());
+  fs::permissions(here / "state", fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("state", here / "link");
+  kolo::save_checkpoint(here / "link", second.parameters());
+  CHECK(fs::is_symlink(here / "link"));
+  CHECK(fs::status(here / "state").permissions() == (fs::perms::owner_read | fs::perms::owner_write));
   CHECK(here.entries() == 2);
   model loaded{20, 0};
-  kolo::load_checkpoint(here.file(), loaded.parameters());
+  kolo::load_checkpoint(here / "state", loaded.parameters());
   CHECK(loaded.w == second.w);
 }
 
 TEST_CASE("a save to a link whose target does not exist makes the target") {
-  folder here;
+  const scratch_directory here;
   model m{10, 1}, loaded{10, 0};
-  fs::create_directory(here.path + "/run");
-  fs::create_symlink("run/best", here.path + "/link");
-  fs::create_symlink(here.file(), here.path + "/run/best");
-  for (int save = 0; save < 2; ++save) kolo::save_checkpoint(here.path + "/link", m.parameters());
-  CHECK((fs::is_symlink(here.path + "/link") && fs::is_symlink(here.path + "/run/best")));
+  fs::create_directory(here / "run");
+  fs::create_symlink("run/best", here / "link");
+  fs::create_symlink(here / "state", here / "run/best");
+  for (int save = 0; save < 2; ++save) kolo::save_checkpoint(here / "link", m.parameters());
+  CHECK((fs::is_symlink(here / "link") && fs::is_symlink(here / "run/best")));
   CHECK(here.entries() == 3);
-  kolo::load_checkpoint(here.file(), loaded.parameters());
+  kolo::load_checkpoint(here / "state", loaded.parameters());
   CHECK(loaded.w == m.w);
-  fs::create_symlink("circle", here.path + "/circle");
-  kolo::save_checkpoint(here.path + "/circle", m.parameters());
-  CHECK(!fs::is_symlink(here.path + "/circle"));
+  fs::create_symlink("circle", here / "circle");
+  kolo::save_checkpoint(here / "circle", m.parameters());
+  CHECK(!fs::is_symlink(here / "circle"));
 }
 
 TEST_CASE("a new checkpoint has the permissions that the umask leaves") {
   for (const ::mode_t mask : {0077u, 0022u, 0u}) {
-    folder here;
+    const scratch_directory here;
     model m{10, 1};
     const auto before = ::umask(mask);
-    kolo::save_checkpoint(here.file(), m.parameters());
+    kolo::save_checkpoint(here / "state", m.parameters());
     ::umask(before);
-    CHECK(fs::status(here.file()).permissions() == static_cast<fs::perms>(0666 & ~mask));
+    CHECK(fs::status(here / "state").permissions() == static_cast<fs::perms>(0666 & ~mask));
   }
 }
 
 TEST_CASE("a save removes the temporary file of a killed save, but not one that another process still writes") {
-  folder here;
+  const scratch_directory here;
   model m{10, 1}, other{20, 2};
   in_child([&] {
-    const auto* const killed = new kolo::detail::train::temporary_file{here.file(), 0600};
+    const auto* const killed = new kolo::detail::train::temporary_file{here / "state", 0600};
     return killed->is_open() ? 0 : 1;
   });
   CHECK(here.entries() == 1);
-  kolo::detail::train::temporary_file writes{here.file(), 0600};
-  kolo::save_checkpoint(here.file(), m.parameters());
+  kolo::detail::train::temporary_file writes{here / "state", 0600};
+  kolo::save_checkpoint(here / "state", m.parameters());
   CHECK(here.entries() == 2);
   CHECK(writes.write(std::as_bytes(std::span{"whole", 5})));
-  CHECK(writes.become(here.file(), here.path));
-  CHECK(content(here.file()) == "whole");
+  CHECK(writes.become(here / "state", here.path()));
+  CHECK(content(here / "state") == "whole");
   CHECK(here.entries() == 1);
 }
 
 TEST_CASE("output to a closed standard output does not go into the checkpoint") {
-  folder here;
+  const scratch_directory here;
   CHECK(in_child([&] {
           ::close(STDOUT_FILENO);
-          const kolo::detail::train::temporary_file writes{here.file(), 0600};
+          const kolo::detail::train::temporary_file writes{here / "state", 0600};
           return ::write(STDOUT_FILENO, "text", 4) < 0 && writes.is_open() ? 0 : 1;
         }) == 0);
 }
 
 TEST_CASE("a save whose only free descriptor is that of a closed standard input fails, and leaves no file") {
   if (testing::is_sanitized) return;  // exceptions need descriptors under a sanitizer
-  folder here;
+  const scratch_directory here;
   CHECK(in_child([&] {
           model m{10, 1};
           const struct rlimit none { 4, 4 };
           ::dup2(STDERR_FILENO, 3);
           ::setrlimit(RLIMIT_NOFILE, &none);
           ::close(STDIN_FILENO);
-          return contains(refusal(here.file(), m, kolo::errc::system), "Too many open files") ? 0 : 1;
+          return contains(refusal(here / "state", m, kolo::errc::system), "Too many open files") ? 0 : 1;
         }) == 0);
   CHECK(here.entries() == 0);
 }
 
 TEST_CASE("a missing directory and a target that is not a regular file are refused, and nothing is changed") {
-  folder here;
+  const scratch_directory here;
   model m{10, 1};
-  CHECK(contains(refusal(here.path + "/none/state", m, kolo::errc::system), "No such file or directory: cannot write"));
-  CHECK(contains(refusal(here.path, m, kolo::errc::invalid_argument), "not a file, and so not replaced"));
+  CHECK(contains(refusal(here / "none/state", m, kolo::errc::system), "No such file or directory: cannot write"));
+  CHECK(contains(refusal(here.path(), m, kolo::errc::invalid_argument), "not a file, and so not replaced"));
   CHECK(contains(refusal("/dev/full", m, kolo::errc::invalid_argument), "not a file, and so not replaced: /dev/full"));
   CHECK(fs::is_character_file("/dev/full"));
   CHECK(here.entries() == 0);
 }
 
 TEST_CASE("a checkpoint larger than the process's file size limit is refused before a write, with both sizes") {
-  folder here;
+  const scratch_directory here;
   model old{10, 1}, large{100'000, 2};
-  kolo::save_checkpoint(here.file(), old.parameters());
-  const std::string before = content(here.file());
+  kolo::save_checkpoint(here / "state", old.parameters());
+  const std::string before = content(here / "state");
   const int verdict = in_child([&] {
     const struct rlimit limit { 4096, 4096 };
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    const std::string why = refusal(here.file(), large, kolo::errc::out_of_resources);
-    return contains(why, "400068 bytes needed, 4096 free, to write " + here.file()) ? 0 : 1;
+    const std::string why = refusal(here / "state", large, kolo::errc::out_of_resources);
+    return contains(why, "400068 bytes needed, 4096 free, to write " + here / "state") ? 0 : 1;
   });
   CHECK(verdict == 0);
-  CHECK(content(here.file()) == before);
+  CHECK(content(here / "state") == before);
   CHECK(here.entries() == 1);
 }
 
 TEST_CASE("a full disk leaves the previous checkpoint, and the error has both sizes") {
-  folder here;
+  const scratch_directory here;
   constexpr int no_mount = 77;
   const int verdict = in_child([&] {
-    if (!mount_small_disk(here.path)) return no_mount;
+    if (!mount_small_disk(here.path())) return no_mount;
     model old{10, 1}, large{100'000, 2}, fits{5'000, 3};
-    kolo::save_checkpoint(here.file(), old.parameters());
-    const std::string why = refusal(here.file(), large, kolo::errc::out_of_resources);
+    kolo::save_checkpoint(here / "state", old.parameters());
+    const std::string why = refusal(here / "state", large, kolo::errc::out_of_resources);
     if (!contains(why, "No space left on device: 400068 bytes needed, 61440 free")) return 1;
-    if (here.entries() != 1 || load_refusal(here.file(), old) != "loaded") return 2;
-    kolo::save_checkpoint(here.file(), fits.parameters());
-    return load_refusal(here.file(), fits) == "loaded" ? 0 : 3;
+    if (here.entries() != 1 || !load_refusal(here / "state", old.parameters()).empty()) return 2;
+    kolo::save_checkpoint(here / "state", fits.parameters());
+    return load_refusal(here / "state", fits.parameters()).empty() ? 0 : 3;
   });
   if (verdict == no_mount) WARN("skipped: this process may not mount a small disk");
   else CHECK(verdict == 0);
 }
 
 TEST_CASE("a write that fails halfway leaves the previous checkpoint and no temporary file") {
-  folder here;
+  const scratch_directory here;
   const std::string old = "old";
-  std::ofstream{here.file()} << old;
+  std::ofstream{here / "state"} << old;
   const std::size_t page = std::size_t(::sysconf(_SC_PAGESIZE));
   void* unreadable = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const std::vector<std::byte> good(100'000);
   const std::span<const std::byte> pieces[] = {good, {static_cast<const std::byte*>(unreadable), page}};
   std::string why = "written";
   try {
-    kolo::detail::train::replace_file(here.file(), pieces);
+    kolo::detail::train::replace_file(here / "state", pieces);
   } catch (const kolo::error& e) {
     why = e.what();
   }
-  CHECK(contains(why, "Bad address: cannot write " + here.file()));
+  CHECK(contains(why, "Bad address: cannot write " + here / "state"));
   ::munmap(unreadable, page);
-  CHECK(content(here.file()) == old);
+  CHECK(content(here / "state") == old);
   CHECK(here.entries() == 1);
 }
 
 TEST_CASE("a file that is not a checkpoint of this model is refused, and the values do not change") {
-  folder here;
+  const scratch_directory here;
   model saved{100, 1}, other{99, 5};
-  kolo::save_checkpoint(here.file(), saved.parameters());
-  CHECK(contains(load_refusal(here.path + "/none", saved), "No such file"));
-  CHECK(contains(load_refusal(here.path, saved), "not a checkpoint"));
-  CHECK(contains(load_refusal(here.file(), other), "another model"));
+  kolo::save_checkpoint(here / "state", saved.parameters());
+  CHECK(contains(load_refusal(here / "none", saved.parameters()), "No such file"));
+  CHECK(contains(load_refusal(here.path(), saved.parameters()), "not a checkpoint"));
+  CHECK(contains(load_refusal(here / "state", other.parameters()), "another model"));
   CHECK(other.w == std::vector<float>(99, 5));
 
-  const std::string whole = content(here.file());
+  const std::string whole = content(here / "state");
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{15}, std::size_t{20}, whole.size() - 1}) {
-    std::ofstream{here.file(), std::ios::binary} << whole.substr(0, bytes);
+    std::ofstream{here / "state", std::ios::binary} << whole.substr(0, bytes);
     model loaded{100, 7};
-    CHECK(load_refusal(here.file(), loaded) != "loaded");
+    CHECK(!load_refusal(here / "state", loaded.parameters()).empty());
     CHECK(loaded.w == std::vector<float>(100, 7));
   }
-  std::ofstream{here.file(), std::ios::binary} << whole << "more";
-  CHECK(contains(load_refusal(here.file(), saved), "a damaged checkpoint, 472 bytes instead of 468"));
+  std::ofstream{here / "state", std::ios::binary} << whole << "more";
+  CHECK(contains(load_refusal(here / "state", saved.parameters()), "a damaged checkpoint, 472 bytes instead of 468"));
 }
 
 TEST_CASE("a checkpoint of another element type is refused; one of format 0.1, which has no element type, is read") {
-  folder here;
+  const scratch_directory here;
   const auto with = [](auto& values) {
     struct one {
       std::span<std::remove_reference_t<decltype(values[0])>> value, gradient;
     };
     return std::vector<one>{{values, values}};
   };
-  const auto why = [&](auto& values) {
-    try {
-      kolo::load_checkpoint(here.file(), with(values));
-    } catch (const kolo::error& e) {
-      return std::string{e.what()};
-    }
-    return std::string{"loaded"};
-  };
+  const auto why = [&](auto& values) { return load_refusal(here / "state", with(values)); };
   std::vector<kolo::float16> halves(6, kolo::float16{1.5f});
   std::vector<kolo::bfloat16> others(6);
   std::vector<float> floats(3);
   std::vector<std::int32_t> whole(3);
-  kolo::save_checkpoint(here.file(), with(halves));
+  kolo::save_checkpoint(here / "state", with(halves));
   CHECK(contains(why(others), "elements of the parameters differ"));
   CHECK(contains(why(floats), "elements of the parameters differ"));
-  CHECK(why(halves) == "loaded");
+  CHECK(why(halves).empty());
   floats.assign(3, 2.5f);
-  kolo::save_checkpoint(here.file(), with(floats));
+  kolo::save_checkpoint(here / "state", with(floats));
   CHECK(contains(why(whole), "elements of the parameters differ"));
 
-  std::string old = content(here.file());
+  std::string old = content(here / "state");
   old[15] = '\n';
   old.erase(32, 8);
-  std::ofstream{here.file(), std::ios::binary} << old;
+  std::ofstream{here / "state", std::ios::binary} << old;
   floats.assign(3, 0);
-  CHECK(why(floats) == "loaded");
+  CHECK(why(floats).empty());
   CHECK(floats == std::vector<float>(3, 2.5f));
 }

@@ -40,14 +40,14 @@ TEST_CASE("matrices, vectors, maps and columns are parameters of one type") {
 
 TEST_CASE("a transposed gradient and gaps are refused, with the parameter's name") {
   Eigen::MatrixXf weight(3, 4), transposed(4, 3), gradient(3, 4);
-  REQUIRE(contains(said([&] {
+  REQUIRE(contains(words_of([&] {
                      eigen_parameter{weight, transposed, "weight"};
                    }),
                    "weight is 3 x 4, but its gradient 4 x 3"));
-  REQUIRE(contains(said([&] { eigen_parameter{weight.topRows(2), gradient.topRows(2), "top"}; }), "top has gaps"));
-  REQUIRE(contains(said([&] { eigen_parameter{weight.row(1), gradient.row(1), "row"}; }), "row has gaps"));
-  REQUIRE(said([&] { eigen_parameter{weight, gradient, "weight"}; }).empty());
-  REQUIRE(said([&] { eigen_parameter{weight.block(0, 1, 2, 1), gradient.block(0, 1, 2, 1), "column"}; }).empty());
+  REQUIRE(contains(words_of([&] { eigen_parameter{weight.topRows(2), gradient.topRows(2), "top"}; }), "top has gaps"));
+  REQUIRE(contains(words_of([&] { eigen_parameter{weight.row(1), gradient.row(1), "row"}; }), "row has gaps"));
+  REQUIRE(words_of([&] { eigen_parameter{weight, gradient, "weight"}; }).empty());
+  REQUIRE(words_of([&] { eigen_parameter{weight.block(0, 1, 2, 1), gradient.block(0, 1, 2, 1), "column"}; }).empty());
 }
 
 TEST_CASE("ranks train matrices on averaged gradients") {

@@ -116,7 +116,7 @@ TEST_CASE("leaves: a leaf's number may be omitted, one step follows the last lea
     CHECK(t.wrong == 0);
   }
   const auto refused = [](auto wrong, int leaves = 4) {
-    return said([&] {
+    return words_of([&] {
       kolo::threads::run(1, [&](auto& comm) {
         model m{{3}};
         kolo::distributed_optimizer optimizer{comm, descent{}, m.parameters(), {.leaves = leaves}};
@@ -134,7 +134,7 @@ TEST_CASE("leaves: a leaf's number may be omitted, one step follows the last lea
                  }),
                  "step comes before the next"));
   CHECK(contains(refused([](auto& o) { o.leaf(); }, 0), "a leaf needs options.leaves"));
-  const auto zeroed = said([] {
+  const auto zeroed = words_of([] {
     kolo::threads::run(1, [](auto& comm) {
       model m{{3}};
       kolo::distributed_optimizer optimizer{comm, descent{}, m.parameters(), {.leaves = 4}};
@@ -166,12 +166,15 @@ TEST_CASE("leaves: the items of a step are the same on any number of ranks") {
 TEST_CASE("leaves: fewer than the ranks are refused; average_metrics also refuses numbers that are no power of two") {
   const std::vector<int> items(29);
   for (const int leaves : {-8, 0, 1, 6}) {
-    const auto words = said([&] { (void)kolo::sharded<const std::vector<int>&>{items, 0, 2, kolo::leaves{leaves}}; });
+    const auto words = words_of([&] {
+      (void)kolo::sharded<const std::vector<int>&>{items, 0, 2, kolo::leaves{leaves}};
+    });
     CHECK(contains(words, "not less than the number of ranks") == (leaves < 2));
     tally t;
     kolo::threads::run(2, [&](auto& comm) {
       const double metrics[] = {1, 2, 3};
-      t.expect(contains(said([&] { kolo::average_metrics(comm, metrics, kolo::leaves{leaves}); }), "a power of two"));
+      t.expect(
+          contains(words_of([&] { kolo::average_metrics(comm, metrics, kolo::leaves{leaves}); }), "a power of two"));
     });
     INFO(leaves << " leaves");
     CHECK(t.wrong == 0);
@@ -277,7 +280,7 @@ TEST_CASE("leaves: options that one tree cannot combine are refused") {
     model m{{3}};
     auto parameters = m.parameters();
     const auto refused = [&](const kolo::optimizer_options& o, auto... op) {
-      return said([&] { kolo::distributed_optimizer{comm, descent{}, parameters, op..., o}; });
+      return words_of([&] { kolo::distributed_optimizer{comm, descent{}, parameters, op..., o}; });
     };
     if (!contains(refused({.leaves = 6}), "a power of two") || !contains(refused({.leaves = 1}), "number of ranks") ||
         !contains(refused({.passes = 2, .leaves = 8}), "one backward pass") ||

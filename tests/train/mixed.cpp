@@ -217,7 +217,7 @@ TEST_CASE("local parameters of different sizes per rank load on 1 to 3 ranks; ot
     INFO("ranks " << later);
     CHECK(t.wrong == 0);
   }
-  const auto why = said([&] {
+  const auto why = words_of([&] {
     kolo::threads::run(1, [&](auto& comm) {
       owner mine = of_rank(1, 0);  // rank 0 saved fewer elements
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
@@ -262,7 +262,7 @@ TEST_CASE("a step whose rows cannot be exchanged is abandoned, and the next one 
       t.expect(!pass(4));
       if (p == 1) rows.touched = {7};  // the table has 4 rows
       else rows.width = comm.rank() == 0 ? 2 : 4;
-      t.expect(!said([&] { pass(8); }).empty());
+      t.expect(!words_of([&] { pass(8); }).empty());
       rows.width = 2, rows.touched = {0};
       t.expect(!pass(4) && dense[0] == 0 && pass(8) && dense[0] == -4);
     });
@@ -279,7 +279,7 @@ TEST_CASE("join: a step whose rows cannot be exchanged leaves no count of the ra
     std::vector<any_parameter<float>> all{{dense, its, false, nullptr}, {table, of_table, false, &rows}};
     kolo::distributed_optimizer optimizer{
         comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, all, {.inputs = kolo::uneven::by_those_left}};
-    t.expect(!said([&] { optimizer.step(); }).empty());
+    t.expect(!words_of([&] { optimizer.step(); }).empty());
     rows.width = 2;
     its.assign(4, 4);
     if (comm.rank() == 1) optimizer.step();
@@ -298,7 +298,7 @@ TEST_CASE("sharded_optimizer: a step whose rows cannot be exchanged updates noth
       kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 1}, all};
       if (p == 1) rows.touched = {7};  // the table has 4 rows
       else rows.width = comm.rank() == 0 ? 2 : 4;
-      t.expect(!said([&] { optimizer.step(); }).empty() && dense == std::vector<float>(4));
+      t.expect(!words_of([&] { optimizer.step(); }).empty() && dense == std::vector<float>(4));
       rows.width = 2, rows.touched = {0};
       std::fill(its.begin(), its.end(), 1.0f);
       for (const std::size_t i : {0u, 1u}) optimizer.ready(i);
@@ -320,12 +320,12 @@ TEST_CASE("parameters marked ready in an abandoned step need not be ready in the
         {dense, its, false, nullptr}, {table, of_table, false, &rows}, {expert, of_expert, true, nullptr}};
     kolo::distributed_optimizer optimizer{comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, all};
     for (const std::size_t i : {0u, 1u, 2u}) optimizer.ready(i);
-    t.expect(!said([&] { optimizer.step(); }).empty());
+    t.expect(!words_of([&] { optimizer.step(); }).empty());
     rows.width = 2;
     optimizer.zero_gradients();
     std::fill(its.begin(), its.end(), 1.0f);
     for (const std::size_t i : {0u, 1u}) optimizer.ready(i);  // this rank's expert is not used in this step
-    t.expect(said([&] { t.expect(optimizer.step() && dense[0] == -1); }).empty());
+    t.expect(words_of([&] { t.expect(optimizer.step() && dense[0] == -1); }).empty());
   });
   CHECK(t.wrong == 0);
 }
@@ -359,7 +359,7 @@ TEST_CASE("a step whose gradients overflowed is skipped on all ranks, joined one
         }
         optimizer.join(clip);
         t.expect(skipped == 2 && mine.is(reference));
-        t.expect(contains(said([&] { optimizer.skip_step(); }), "skip_step comes after synchronize"));
+        t.expect(contains(words_of([&] { optimizer.skip_step(); }), "skip_step comes after synchronize"));
       });
       INFO("ranks " << p);
       CHECK(t.wrong == 0);
@@ -399,7 +399,7 @@ TEST_CASE("two element types are broadcast, clipped together, saved and loaded; 
     if (comm.rank() == 0) kolo::save_checkpoint(here / "model", mine.parameters());
     kolo::restore_checkpoint(comm, here / "model", other.parameters());
     t.expect(mine.is(other));
-    t.expect(contains(said([&] {
+    t.expect(contains(words_of([&] {
                         kolo::distributed_optimizer optimizer{comm, alone{}, other.parameters(), {.groups = {{0, 3}}}};
                       }),
                       "whose element type is not that"));
@@ -467,7 +467,7 @@ TEST_CASE("steps of two similar optimizers in a different order on one rank are 
                            auto first = make(comm, of_a);
                            auto second = make(comm, of_b);
                            before(first), before(second);
-                           words[comm.rank()] = said([&] { comm.rank() == 0 ? call(first) : call(second); });
+                           words[comm.rank()] = words_of([&] { comm.rank() == 0 ? call(first) : call(second); });
                          },
                          {.checked = is_checked});
       for (const auto& text : words) {
@@ -515,7 +515,7 @@ TEST_CASE("sharded_optimizer: misuse throws an error, and the other rank gets it
       auto parameters = mine.parameters();
       kolo::sharded_optimizer optimizer{comm, rule, parameters};
       (comm.rank() == 0 ? first : second) =
-          said([&] { misuse_in_second_step(comm, optimizer, mine, [&] { wrong(optimizer, mine, parameters); }); });
+          words_of([&] { misuse_in_second_step(comm, optimizer, mine, [&] { wrong(optimizer, mine, parameters); }); });
     });
     INFO(first << "\n" << second);
     CHECK(contains(first, expected));
@@ -534,7 +534,7 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
   std::vector<float> a(10), b(10), of_a(10), of_b(10);
   const std::span first{a}, second{b}, of_first{of_a}, of_second{of_b};
   const auto why = [&](const std::vector<parameter>& of, bool is_sharded) {
-    return said([&] {
+    return words_of([&] {
       kolo::threads::run(1, [&](auto& comm) {
         if (is_sharded) kolo::sharded_optimizer{comm, rule, of};
         else kolo::distributed_optimizer{comm, descent{}, of};
@@ -553,7 +553,7 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
     model mine{{5, 300}};
     auto of = mine.parameters();
     if (comm.rank() == 0) of.push_back(of[0]);
-    const auto said_here = said([&] { kolo::distributed_optimizer{comm, descent{}, of}; });
+    const auto said_here = words_of([&] { kolo::distributed_optimizer{comm, descent{}, of}; });
     if (comm.rank() == 1) other = said_here;
     kolo::barrier(comm);  // the communicator remains usable
   });
@@ -591,7 +591,7 @@ TEST_CASE("shared elements are found in views with and without gaps, also within
           for (int j = 0; j < static_cast<int>(columns); ++j)
             shares |= owners[static_cast<std::size_t>(at + i * down + j * right)]++ > 0;
       }
-      const auto why = said([&] { kolo::distributed_optimizer{comm, kolo::replicated{kolo::update::sgd{}}, all}; });
+      const auto why = words_of([&] { kolo::distributed_optimizer{comm, kolo::replicated{kolo::update::sgd{}}, all}; });
       refused += shares;
       CHECK(contains(why, "share elements") == shares);
     }
@@ -604,7 +604,7 @@ TEST_CASE("sharded_optimizer: a rank with one batch fewer fails the other rank a
   kolo::threads::run(2, [&](auto& comm) {
     model mine{{5, 300}};
     kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-    const auto why = said([&] {
+    const auto why = words_of([&] {
       for (int step = 0; step < 3 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
     });
     if (comm.rank() == 1) other = why;

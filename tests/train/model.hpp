@@ -3,7 +3,6 @@
 #pragma once
 
 #include <kolo/collective/barrier.hpp>
-#include <kolo/core/error.hpp>
 
 #include <array>
 #include <atomic>
@@ -11,6 +10,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "support/ends.hpp"
 
 namespace testing {
 
@@ -94,17 +95,5 @@ struct tally {
   std::atomic<int> wrong = 0;
   void expect(bool right) { wrong += !right; }
 };
-
-/// The error text of `f`; empty if there is none.
-template <class F>
-std::string said(F f) {
-  try {
-    f();
-  } catch (const kolo::error& e) {
-    return e.what();
-  }
-  return "";
-}
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace testing

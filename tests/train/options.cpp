@@ -51,7 +51,7 @@ void check_refusal(const std::string& expected, Wrong wrong, const kolo::optimiz
       auto parameters = mine.parameters();
       kolo::distributed_optimizer optimizer{comm, descent{}, parameters, o};
       (comm.rank() == 0 ? first : second) =
-          said([&] { misuse_in_second_step(comm, optimizer, mine, [&] { wrong(optimizer, mine, parameters); }); });
+          words_of([&] { misuse_in_second_step(comm, optimizer, mine, [&] { wrong(optimizer, mine, parameters); }); });
     });
     INFO(is_helped << "\n" << first << "\n" << second);
     CHECK(contains(first, expected));
@@ -135,7 +135,7 @@ TEST_CASE("predivide: a factor that is not a positive finite number is refused")
     on_ranks([&](auto& comm) {
       model mine{sizes};
       const auto op = kolo::wire<kolo::bfloat16>(kolo::predivide(kolo::average, factor));
-      return contains(said([&] {
+      return contains(words_of([&] {
                         kolo::distributed_optimizer{comm, descent{}, mine.parameters(), op};
                       }),
                       "predivide(op, factor)");
@@ -203,7 +203,7 @@ TEST_CASE("clip_by_global_norm clips all gradients together between the exchange
 TEST_CASE("clip_by_global_norm: a limit that is not positive is refused, and the step uses the unclipped gradients") {
   for (const double limit : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
     on_ranks([&](auto& comm) {
-      const auto refuses = [&](auto clip) { return contains(said(clip), "takes a limit greater than 0, not "); };
+      const auto refuses = [&](auto clip) { return contains(words_of(clip), "takes a limit greater than 0, not "); };
       model mine{sizes}, other{sizes};
       auto parameters = mine.parameters();
       kolo::distributed_optimizer replicated{comm, descent{}, parameters};
@@ -267,7 +267,7 @@ TEST_CASE("error_feedback: what the wire format rounds away is sent later; witho
     CHECK(mine.gradients[0][0] == 1 + 0x1p-10f);
   });
   CHECK(
-      contains(said([] {
+      contains(words_of([] {
                  kolo::threads::run(1, [](auto& comm) {
                    model mine{{1}};
                    kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.error_feedback = true}};
@@ -336,7 +336,7 @@ TEST_CASE("skip_step: if one rank skips alone, all ranks get a mismatch in the n
     mine.set_gradients(comm.rank(), 0), optimizer.synchronize();
     if (comm.rank() == 0) optimizer.step();
     else optimizer.skip_step();
-    words[comm.rank()] = said([&] { optimizer.synchronize(); });
+    words[comm.rank()] = words_of([&] { optimizer.synchronize(); });
   });
   for (const auto& text : words) CHECK(contains(text, "root or optimizer"));
 }
@@ -461,7 +461,7 @@ TEST_CASE("rows: sparse_allreduce alone; a row beyond the height is refused") {
     bool right = g.rows.size() == p + 1 && g.rows.back() == 900 && g.values[2 * p] == 6 * static_cast<float>(p) &&
                  g.values[2 * r + 1] == 4;
     g.rows.back() = 1000;
-    return right && contains(said([&] { kolo::sparse_allreduce(comm, g, kolo::sum); }), "rows below its height");
+    return right && contains(words_of([&] { kolo::sparse_allreduce(comm, g, kolo::sum); }), "rows below its height");
   });
 }
 
@@ -483,7 +483,7 @@ TEST_CASE("rows: ranks with different widths or heights get an error, and no mem
         const std::size_t r = static_cast<std::size_t>(comm.rank()), width = of_width ? 1 + r : 2, height = 8 - 4 * r;
         kolo::sparse_rows<float> g{
             .height = height, .width = width, .rows = {height - 1}, .values = std::vector<float>(width, 1)};
-        all[r] = said([&] { kolo::sparse_allreduce(comm, g, kolo::sum, density); });
+        all[r] = words_of([&] { kolo::sparse_allreduce(comm, g, kolo::sum, density); });
       });
       for (const auto& words : all) CHECK(contains(words, "rows of other widths or heights"));
     }
@@ -494,7 +494,7 @@ TEST_CASE("rows: ranks with different widths or heights get an error, and no mem
     std::vector<table_and_bias> parameters{{value, gradient, false, &rows}};
     kolo::distributed_optimizer optimizer{comm, descent{}, parameters, {.density = 0}};
     rows.touched = {3};
-    all[comm.rank()] = said([&] { optimizer.step(); });
+    all[comm.rank()] = words_of([&] { optimizer.step(); });
   });
   for (const auto& words : all) CHECK(contains(words, "rows of other widths or heights"));
 }
@@ -535,8 +535,8 @@ TEST_CASE("a gradient with rows, or a local one, that is zeroed between ready an
           comm, descent{1},
           std::vector<table_and_bias>{{a, of_a}, {b, of_b, is_local, is_local ? nullptr : &rows, "the table"}}};
       // Correct use, which another rank may have behind it and already be refused.
-      const std::string before = said([&] { optimizer.ready(1), optimizer.ready(0), optimizer.step(); });
-      const std::string why = said([&] {
+      const std::string before = words_of([&] { optimizer.ready(1), optimizer.ready(0), optimizer.step(); });
+      const std::string why = words_of([&] {
         optimizer.ready(1), optimizer.ready(0);
         of_b.assign(4, 0);
         optimizer.step();
@@ -557,7 +557,7 @@ TEST_CASE("a parameter whose .local or .rows changes is refused, because it woul
           kolo::row_list rows{.width = 2};
           std::vector<table_and_bias> parameters{{value, gradient, was_local, had_rows ? &rows : nullptr}};
           kolo::distributed_optimizer optimizer{comm, descent{}, parameters};
-          (comm.rank() == 0 ? first : second) = said([&] {
+          (comm.rank() == 0 ? first : second) = words_of([&] {
             optimizer.step();
             if (comm.rank() == 0 && is_changed_local) parameters[0].local = !was_local;
             if (comm.rank() == 0 && !is_changed_local) parameters[0].rows = had_rows ? nullptr : &rows;
@@ -638,7 +638,7 @@ TEST_CASE("join: on a broken communicator each call throws, also after one that 
     kolo::distributed_optimizer optimizer{comm, descent{1}, parameters, {.inputs = kolo::uneven::by_all}};
     CHECK(optimizer.join() == 0);
     comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
-    for (int call = 0; call < 2; ++call) CHECK(contains(said([&] { optimizer.join(); }), "too late"));
+    for (int call = 0; call < 2; ++call) CHECK(contains(words_of([&] { optimizer.join(); }), "too late"));
   });
 }
 
@@ -648,7 +648,7 @@ TEST_CASE("a rank with one batch fewer fails the others at once, whether it cont
     kolo::threads::run(2, [&](auto& comm) {
       model mine{sizes};
       kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()};
-      (comm.rank() == 0 ? short_one : other) = said([&] {
+      (comm.rank() == 0 ? short_one : other) = words_of([&] {
         for (int step = 0; step < 3 + comm.rank(); ++step) mine.set_gradients(comm.rank(), step), optimizer.step();
         if (comm.rank() == 1 || goes_on) kolo::barrier(comm);
       });
@@ -719,10 +719,12 @@ TEST_CASE("passes: ready in the last pass of a step only is refused, in the firs
       return optimizer.step();
     };
     CHECK(!optimizer.step());
-    CHECK(contains(said([&] { optimizer.ready(2); }), "none was in an earlier backward pass of this step: call ready"));
+    CHECK(contains(words_of([&] { optimizer.ready(2); }),
+                   "none was in an earlier backward pass of this step: call ready"));
     CHECK(optimizer.step());
     CHECK((!pass() && pass()));
-    CHECK(contains(said([&] { optimizer.step(); }), "no gradient is ready at the end of a pass: call ready in each"));
+    CHECK(
+        contains(words_of([&] { optimizer.step(); }), "no gradient is ready at the end of a pass: call ready in each"));
     CHECK((!pass() && pass()));
   });
 }
@@ -733,7 +735,7 @@ TEST_CASE("ranks with different options, or different rows, get an error at once
     kolo::threads::run(2, [&](auto& comm) {
       model mine{sizes};
       const int r = comm.rank();
-      all[r] = said([&] {
+      all[r] = words_of([&] {
         kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), op_of(r)..., options_of(r)};
       });
     });
@@ -753,7 +755,7 @@ TEST_CASE("ranks with different options, or different rows, get an error at once
     std::vector<float> value(3 * rows), gradient(3 * rows);
     kolo::row_list touched{.width = 3};
     std::vector<table_and_bias> parameters{{value, gradient, false, &touched}};
-    all[comm.rank()] = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, parameters}; });
+    all[comm.rank()] = words_of([&] { kolo::distributed_optimizer optimizer{comm, descent{}, parameters}; });
   });
   for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
 }
@@ -765,7 +767,7 @@ TEST_CASE("an argument that one rank's constructor refuses is an error on the ot
       const bool is_wrong = comm.rank() == 0;
       std::vector<float> value(5), gradient(5);
       std::vector<parameter> parameters{{value, std::span{gradient}.first(is_wrong ? gradients : 5)}};
-      (is_wrong ? first : second) = said([&] {
+      (is_wrong ? first : second) = words_of([&] {
         kolo::distributed_optimizer{comm, descent{}, parameters, is_wrong ? o : kolo::optimizer_options{}};
       });
       kolo::barrier(comm);  // the communicator remains usable
@@ -802,7 +804,7 @@ TEST_CASE("gradients may be zero, on some ranks or on all, in any step") {
 }
 
 TEST_CASE("gradients that are zeroed between their exchange and the step are refused") {
-  const auto why = said([&] {
+  const auto why = words_of([&] {
     kolo::threads::run(2, [&](auto& comm) {
       model mine{sizes};
       kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()};

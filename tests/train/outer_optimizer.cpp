@@ -305,9 +305,9 @@ TEST_CASE("outer_optimizer: a checkpoint resumes with the same bits, also while 
       model fresh{sizes};
       kolo::outer_optimizer third{comm, rule, fresh.parameters(), {.every = 4, .fragments = 2, .delay = 1}};
       const bool fits = o.fragments == 2;
-      t.expect(contains(said([&] { kolo::load_state(state, third); }), "of other parameters or fragments") != fits);
-      t.expect(contains(said([&] { kolo::load_state(state, third, outer); }), "ranks serialise") == fits);
-      t.expect(contains(said([&] { kolo::load_state(path + ".none", third); }), "No such file"));
+      t.expect(contains(words_of([&] { kolo::load_state(state, third); }), "of other parameters or fragments") != fits);
+      t.expect(contains(words_of([&] { kolo::load_state(state, third, outer); }), "ranks serialise") == fits);
+      t.expect(contains(words_of([&] { kolo::load_state(path + ".none", third); }), "No such file"));
     });
   CHECK(t.wrong == 0);
 }
@@ -323,7 +323,7 @@ TEST_CASE("outer_optimizer: ranks that resume from states of different steps get
                          for (int step = 1; step <= 8; ++step) outer.step(), states[step / 8] = state_of(outer);
                          kolo::detail::train::byte_reader reader{states[comm.rank()]};
                          outer.serialise(reader);
-                         all[static_cast<std::size_t>(comm.rank())] = said([&] {
+                         all[static_cast<std::size_t>(comm.rank())] = words_of([&] {
                            for (int step = 1; step <= 4; ++step) outer.step();
                          });
                        },
@@ -414,7 +414,7 @@ TEST_CASE("outer_optimizer: if the rule throws on one rank, all ranks resume fro
     throws = false;
     kolo::detail::train::byte_reader reader{state};
     outer.serialise(reader);
-    t.expect(said([&] { outer.step(); }).empty());
+    t.expect(words_of([&] { outer.step(); }).empty());
   });
   CHECK(t.wrong == 0);
 }
@@ -428,8 +428,8 @@ TEST_CASE("outer_optimizer: after an exchange that could not start, `finish` thr
       for (auto& tensor : mine.values) std::fill(tensor.begin(), tensor.end(), 7.0f);
       const auto wanted = mine.values;
       comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
-      CHECK(contains(said([&] { outer.step(); }), "too late"));
-      CHECK(contains(said([&] { outer.finish(); }), "too late"));
+      CHECK(contains(words_of([&] { outer.step(); }), "too late"));
+      CHECK(contains(words_of([&] { outer.finish(); }), "too late"));
       CHECK((mine.values == wanted));
     });
 }
@@ -449,10 +449,11 @@ TEST_CASE("outer_optimizer: a helper that has another's exchange is refused, and
       };
       t.expect(!outer.step());
       inner.ready(0);
-      t.expect(contains(said([&] { outer.step(); }), "has the exchange of another optimizer") && outer.steps() == 1);
+      t.expect(contains(words_of([&] { outer.step(); }), "has the exchange of another optimizer") &&
+               outer.steps() == 1);
       for (std::size_t i = 1; i < sizes.size(); ++i) inner.ready(i);
       t.expect(inner.step() && !outer.step());
-      t.expect(contains(said([&] { steps_inner(); }), "has the exchange of another optimizer"));
+      t.expect(contains(words_of([&] { steps_inner(); }), "has the exchange of another optimizer"));
       t.expect(outer.step() && steps_inner());
     });
   CHECK(t.wrong == 0);
@@ -491,7 +492,7 @@ TEST_CASE("outer_optimizer: invalid options, and options or values that differ b
     kolo::threads::run(p, [&](auto& comm) {
       model mine{sizes};
       if (other_values && comm.rank() == p - 1) mine.values[1][299] += 1;
-      all[static_cast<std::size_t>(comm.rank())] = said([&] {
+      all[static_cast<std::size_t>(comm.rank())] = words_of([&] {
         kolo::outer_optimizer{comm, rule, mine.parameters(), options_of(comm.rank())};
       });
     });
@@ -509,7 +510,7 @@ TEST_CASE("outer_optimizer: invalid options, and options or values that differ b
   model mine{{9}};
   const std::vector<parameter> twice(2, mine.parameters()[0]);
   kolo::threads::run(1, [&](auto& comm) {
-    CHECK(contains(said([&] { kolo::outer_optimizer{comm, rule, twice}; }), "share elements"));
+    CHECK(contains(words_of([&] { kolo::outer_optimizer{comm, rule, twice}; }), "share elements"));
   });
   for (const int rank : {0, 1, 2}) {
     const auto differs = [&](auto change) {
@@ -526,7 +527,7 @@ TEST_CASE("outer_optimizer: invalid options, and options or values that differ b
   }
   std::string other;
   kolo::threads::run(2, [&](auto& comm) {
-    const auto words = said([&] { kolo::outer_optimizer{comm, rule, mine.parameters(), {.every = comm.rank()}}; });
+    const auto words = words_of([&] { kolo::outer_optimizer{comm, rule, mine.parameters(), {.every = comm.rank()}}; });
     if (comm.rank() == 1) other = words;
     kolo::barrier(comm);  // the communicator remains usable
   });

@@ -85,7 +85,7 @@ TEST_CASE("plan_buckets: a group is one bucket, unplanned tensors are in none, a
   const auto plan = kolo::detail::train::plan_buckets(elements, 100, {{0, 3}});
   CHECK(parameters_of(plan) == std::vector<indices>{{4, 1}, {3, 0}});
   for (const indices& wrong : {indices{2}, indices{7}, indices{1, 1}})
-    CHECK(contains(said([&] { kolo::detail::train::plan_buckets(elements, 0, {wrong}); }),
+    CHECK(contains(words_of([&] { kolo::detail::train::plan_buckets(elements, 0, {wrong}); }),
                    "group 0 names parameter"));
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("ranks that plan different buckets all get an error") {
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
     model mine{{10, comm.rank() == 1 ? 21u : 20u}};
-    const auto why = said([&] { kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()}; });
+    const auto why = words_of([&] { kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters()}; });
     t.expect(contains(why, "ranks plan different buckets"));
   });
   kolo::threads::run(2, [&](auto& comm) {  // as many numbers of another type
@@ -135,7 +135,7 @@ TEST_CASE("ranks that plan different buckets all get an error") {
       std::vector all{tensors{std::vector{x}, std::vector{x}}};
       kolo::distributed_optimizer optimizer{comm, kolo::replicated<kolo::update::sgd, decltype(x)>{{}}, all};
     };
-    const auto why = said([&] { comm.rank() == 0 ? make(1.0f) : make(1.0); });
+    const auto why = words_of([&] { comm.rank() == 0 ? make(1.0f) : make(1.0); });
     t.expect(contains(why, "ranks plan different buckets"));
   });
   CHECK(t.wrong == 0);
@@ -173,8 +173,8 @@ TEST_CASE("a helper waiting for gradients is interrupted and helps again later; 
       kolo::distributed_optimizer optimizer{
           comm, descent{}, mine.parameters(), {.bucket_bytes = 200, .helper = &exchange}};
       optimizer.ready(6);
-      t.expect(contains(said([&] { optimizer.ready(6); }), "parameter 6 was ready twice"));
-      t.expect(contains(said([&] { optimizer.step(); }), "is not ready"));
+      t.expect(contains(words_of([&] { optimizer.ready(6); }), "parameter 6 was ready twice"));
+      t.expect(contains(words_of([&] { optimizer.step(); }), "is not ready"));
       if (p > 1) return;  // the communicator has failed
       for (int step = 0; step < 2; ++step) {
         for (std::size_t i = 6 - (step == 0 ? 1 : 0); i + 1 > 0; --i) optimizer.ready(i);
@@ -187,7 +187,7 @@ TEST_CASE("a helper waiting for gradients is interrupted and helps again later; 
                        kolo::background nobody;
                        kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &nobody}};
                        for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
-                       t.expect(contains(said([&] { optimizer.step(); }), "that no thread runs"));
+                       t.expect(contains(words_of([&] { optimizer.step(); }), "that no thread runs"));
                        t.expect(optimizer.step());
                        std::latch comes{2};
                        std::jthread helper{[&](std::stop_token stop) { comes.arrive_and_wait(), nobody.run(stop); }};
@@ -204,7 +204,7 @@ TEST_CASE("a helper waiting for gradients is interrupted and helps again later; 
     kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.helper = &exchange}};
     for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
     const auto before = std::chrono::steady_clock::now();
-    CHECK(contains(said([&] { optimizer.step(); }), "that no thread runs"));
+    CHECK(contains(words_of([&] { optimizer.step(); }), "that no thread runs"));
     CHECK(std::chrono::steady_clock::now() - before < std::chrono::minutes{1});
   });
 }
@@ -221,7 +221,7 @@ TEST_CASE("a helper that has an optimizer's exchange refuses another's, and then
       for (model* m : {&one, &two}) m->set_gradients(comm.rank(), 0);
       first.ready(6);
       for (int again = 0; again < 2; ++again)
-        t.expect(contains(said([&] { second.ready(6); }), "a background of its own, or end the other's exchange"));
+        t.expect(contains(words_of([&] { second.ready(6); }), "a background of its own, or end the other's exchange"));
       for (std::size_t i = 0; i < 6; ++i) first.ready(i);
       first.synchronize(), first.step();
       for (std::size_t i = 0; i < sizes.size(); ++i) second.ready(i);
@@ -255,7 +255,7 @@ TEST_CASE("the last ready of a bucket begins its exchange; a helper makes it, al
       for (int step = 0; step < 2; ++step) {
         by = {};
         optimizer.ready(1);
-        if (step == 0) CHECK(contains(said([&] { optimizer.step(); }), "is not ready"));
+        if (step == 0) CHECK(contains(words_of([&] { optimizer.step(); }), "is not ready"));
         if (!is_helped) CHECK(by == std::this_thread::get_id());
         optimizer.ready(0), optimizer.step();
         if (step == 1) CHECK(by == (is_helped ? helper.get_id() : std::this_thread::get_id()));

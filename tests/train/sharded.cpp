@@ -285,8 +285,8 @@ TEST_CASE("sharded_optimizer: after a refused step, synchronize moves no paramet
     optimizer.ready(0), optimizer.ready(1);
     CHECK(!optimizer.step());
     optimizer.ready(0), mine.gradients[0].assign(3, 0);
-    CHECK(contains(said([&] { optimizer.ready(1); }), "was zeroed"));
-    CHECK(contains(said([&] { optimizer.step(); }), "was zeroed"));
+    CHECK(contains(words_of([&] { optimizer.ready(1); }), "was zeroed"));
+    CHECK(contains(words_of([&] { optimizer.step(); }), "was zeroed"));
     mine.gradients[0].assign(3, 1);
     optimizer.synchronize();
     CHECK(mine.values == before);

@@ -135,16 +135,6 @@ bool trains(Comm& comm, const kolo::sharded_parameters_options& options = {}, lo
   return good && shards.bytes() <= room(comm, std::min(options.ahead, 3));
 }
 
-template <class F>
-std::string said_of(F f) {
-  try {
-    f();
-  } catch (const kolo::error& e) {
-    return e.what();
-  }
-  return "nothing";
-}
-
 /// Runs f(shards, m, t) on 1, 2 and 3 ranks with the values of `initialise`.
 template <class F>
 void on_few_ranks(F f) {
@@ -517,7 +507,7 @@ TEST_CASE("sharded_parameters: frozen parameters count their own steps, also aft
       for (const float x : late.value()) t.expect(x == 3);
       model whole{{7, 5}};
       kolo::sharded_optimizer optimizer{comm, counting{}, whole.parameters()};
-      const auto why = said([&] { kolo::load_sharded_checkpoint(path, optimizer); });
+      const auto why = words_of([&] { kolo::load_sharded_checkpoint(path, optimizer); });
       t.expect(contains(why, "was updated in 2 of 4 steps") || contains(why, "could not read its part"));
     });
   CHECK(t.wrong == 0);
@@ -530,7 +520,7 @@ TEST_CASE("sharded_parameters: ranks that differ in groups, sizes or options get
       const bool other = comm.rank() == 1;
       sharded_tensor<float> a{other ? sizes[0] : 4}, b{other ? sizes[1] : 5};
       const std::vector<std::vector<sharded_tensor<float>*>> groups{{&a, &b}};
-      const auto why = said([&] { kolo::sharded_parameters{comm, rule, groups, {.ahead = other ? ahead : 1}}; });
+      const auto why = words_of([&] { kolo::sharded_parameters{comm, rule, groups, {.ahead = other ? ahead : 1}}; });
       t.expect(contains(why, "ranks differ in the groups"));
     });
     return t.wrong == 0;
@@ -546,12 +536,12 @@ TEST_CASE("sharded_parameters: invalid calls are refused") {
     layered m;
     kolo::sharded_parameters shards{comm, rule, m.groups()};
     initialise(shards, m);
-    CHECK(said_of([&] { (void)shards.use(4); }).find("there is no such group") != std::string::npos);
+    CHECK(words_of([&] { (void)shards.use(4); }).find("there is no such group") != std::string::npos);
     { const auto used = shards.use_with_gradients(1); }
-    CHECK(said_of([&] { (void)shards.use_with_gradients(1); }).find("a second backward pass") != std::string::npos);
+    CHECK(words_of([&] { (void)shards.use_with_gradients(1); }).find("a second backward pass") != std::string::npos);
     {
       const auto used = shards.use(0);
-      const auto refuses = [&](auto f) { return contains(said_of(f), "after all uses have ended"); };
+      const auto refuses = [&](auto f) { return contains(words_of(f), "after all uses have ended"); };
       CHECK(refuses([&] { initialise(shards, m); }));
       CHECK(refuses([&] { shards.clip_by_global_norm(1); }));
       CHECK(refuses([&] { shards.skip_step(); }));
@@ -562,10 +552,10 @@ TEST_CASE("sharded_parameters: invalid calls are refused") {
     shards.step();
     sharded_tensor<float> nothing{0};
     const std::vector<std::vector<sharded_tensor<float>*>> empty{{&nothing}};
-    CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, empty}; }).find("no elements") != std::string::npos);
+    CHECK(words_of([&] { kolo::sharded_parameters{comm, rule, empty}; }).find("no elements") != std::string::npos);
     sharded_tensor<float> tied{4};
     const std::vector<std::vector<sharded_tensor<float>*>> twice{{&tied}, {&tied}};
-    CHECK(said_of([&] { kolo::sharded_parameters{comm, rule, twice}; }).find("named twice") != std::string::npos);
+    CHECK(words_of([&] { kolo::sharded_parameters{comm, rule, twice}; }).find("named twice") != std::string::npos);
   });
 }
 
@@ -581,7 +571,7 @@ TEST_CASE("sharded_parameters: a helper that has another's exchange is refused, 
       initialise(first, one), initialise(second, two);
       {
         const auto used = first.use(0);
-        t.expect(contains(said_of([&] { (void)second.use(0); }), "has the exchange of another optimizer"));
+        t.expect(contains(words_of([&] { (void)second.use(0); }), "has the exchange of another optimizer"));
         t.expect(is_as_expected(one, 0, 0));
       }
       t.expect(learns(first, one, p, comm.rank(), 1) && learns(second, two, p, comm.rank(), 1));
@@ -607,7 +597,7 @@ struct watched : message_transport {
 template <class F>
 bool on_watched_ranks(F f) {
   tally t;
-  run_threads_over<watched>(2, [&](auto& comm) { t.expect(said([&] { f(comm, t); }).empty()); });
+  run_threads_over<watched>(2, [&](auto& comm) { t.expect(words_of([&] { f(comm, t); }).empty()); });
   return t.wrong == 0;
 }
 
@@ -650,7 +640,7 @@ TEST_CASE("sharded_parameters: a group whose gathering could not start is not sh
     kolo::sharded_parameters shards{comm, rule, m.groups(), {.ahead = 0}};
     initialise(shards, m);
     comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
-    for (int use = 0; use < 2; ++use) CHECK(contains(said_of([&] { const auto used = shards.use(0); }), "too late"));
+    for (int use = 0; use < 2; ++use) CHECK(contains(words_of([&] { const auto used = shards.use(0); }), "too late"));
   });
 }
 
@@ -661,11 +651,11 @@ TEST_CASE("sharded_parameters: a use that throws when its group is whole has end
     initialise(shards, m);
     { const auto used = shards.use_with_gradients(2); }  // gathers group 1 ahead
     comm.transport().fail(kolo::failure_from({}, kolo::errc::timeout, 0, {}, "too late"));
-    CHECK(contains(said_of([&] { (void)shards.use_with_gradients(1); }), "too late"));  // cannot gather group 0 ahead
+    CHECK(contains(words_of([&] { (void)shards.use_with_gradients(1); }), "too late"));  // cannot gather group 0 ahead
     CHECK((m.layers[1][0].value().empty() && m.layers[1][0].gradient().empty()));
-    const auto again = said_of([&] { (void)shards.use_with_gradients(1); });
+    const auto again = words_of([&] { (void)shards.use_with_gradients(1); });
     CHECK((contains(again, "too late") && !contains(again, "second backward pass")));
-    CHECK_FALSE(contains(said_of([&] { shards.step(); }), "uses have ended"));
+    CHECK_FALSE(contains(words_of([&] { shards.step(); }), "uses have ended"));
   });
 }
 
@@ -676,7 +666,7 @@ TEST_CASE("sharded_parameters: a call that one rank refuses is an error on the o
       layered m;
       kolo::sharded_parameters shards{comm, rule, m.groups()};
       initialise(shards, m);
-      (comm.rank() == 0 ? first : second) = said([&] {
+      (comm.rank() == 0 ? first : second) = words_of([&] {
         if (comm.rank() == 0) wrong(shards);
         for (long step = 1; step <= 2; ++step) learns(shards, m, 2, comm.rank(), step);
       });
@@ -701,7 +691,7 @@ TEST_CASE("sharded_parameters: if one rank skips a step alone, all ranks get a m
     { const auto used = shards.use_with_gradients(0); }
     if (comm.rank() == 0) shards.step();
     else shards.skip_step();
-    words[comm.rank()] = said([&] { (void)shards.use(1); });
+    words[comm.rank()] = words_of([&] { (void)shards.use(1); });
   });
   for (const auto& text : words) CHECK(contains(text, "root or optimizer"));
 }

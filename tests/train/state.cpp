@@ -12,6 +12,7 @@
 
 #include "support/catch.hpp"
 #include "support/ends.hpp"
+#include "support/scratch.hpp"
 #include "train/model.hpp"
 
 #include <algorithm>
@@ -52,17 +53,6 @@ struct progress {
   void serialise(Archive& archive) {
     archive(step, name, rows, notes);
   }
-};
-
-/// An empty directory, removed at the end of the test.
-struct folder {
-  std::string path = fs::temp_directory_path() / "kolo-state-XXXXXX";
-  folder() {
-    if (!::mkdtemp(path.data())) throw std::runtime_error("no temporary directory");
-  }
-  ~folder() { fs::remove_all(path); }
-  std::string file() const { return path + "/state"; }
-  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator{path}, fs::directory_iterator{}); }
 };
 
 const std::vector<std::size_t> sizes{100, 0, 31, 57};
@@ -138,12 +128,12 @@ TEST_CASE("broadcast_object copies the root's members that `serialise` names") {
   kolo::threads::run(2, [&](auto& comm) {
     std::string text = "four";
     std::vector<std::uint32_t> numbers{1};
-    const auto why =
-        said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, numbers); });
+    const auto why = words_of(
+        [&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, numbers); });
     t.expect(comm.rank() == 0 ? why.empty() : contains(why, "ranks serialise different things"));
     std::uint64_t number = 0;
     const auto rest =
-        said([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, number); });
+        words_of([&] { comm.rank() == 0 ? kolo::broadcast_object(comm, text) : kolo::broadcast_object(comm, number); });
     t.expect(comm.rank() == 0 ? rest.empty() : contains(rest, "more bytes than it was read from"));
   });
   CHECK(t.wrong == 0);
@@ -229,59 +219,60 @@ TEST_CASE("broadcast_state copies the root's optimizer state, and does not chang
 }
 
 TEST_CASE("the state of another rule or of other parameters is refused, and no step is made") {
-  const folder here;
+  const scratch_directory here;
   model of_20{{20}}, of_30{{30}};
   of_20.set_gradients(0, 0), of_30.set_gradients(0, 0);
   kolo::replicated saved{kolo::update::momentum{}};
   step_alone(saved, of_20);
-  kolo::save_state(here.file(), saved);
-  const auto load = [&](auto&& optimizer) { return said([&] { kolo::load_state(here.file(), optimizer); }); };
+  kolo::save_state(here / "state", saved);
+  const auto load = [&](auto&& optimizer) { return words_of([&] { kolo::load_state(here / "state", optimizer); }); };
   CHECK(load(kolo::replicated{kolo::update::momentum{}}).empty());
   CHECK(contains(load(kolo::replicated{kolo::update::adamw{}}), "the state of another update rule"));
   CHECK(contains(load(kolo::replicated<kolo::update::momentum, double>{kolo::update::momentum{}}),
                  "the state of another update rule"));
   kolo::replicated other{kolo::update::momentum{}};
-  kolo::load_state(here.file(), other);
+  kolo::load_state(here / "state", other);
   const auto before = of_30.values;
-  CHECK(contains(said([&] { step_alone(other, of_30); }), "the state of parameter 0 is of 20 elements, and not of 30"));
+  CHECK(contains(words_of([&] { step_alone(other, of_30); }),
+                 "the state of parameter 0 is of 20 elements, and not of 30"));
   CHECK(of_30.values == before);
-  kolo::save_state(here.file(), saved, saved);
+  kolo::save_state(here / "state", saved, saved);
   CHECK(contains(load(kolo::replicated{kolo::update::momentum{}}), "a state of other optimizers"));
 }
 
 TEST_CASE("restore_checkpoint gives each rank the checkpoint that the root reads; its error is thrown on all ranks") {
-  const folder here;
+  const scratch_directory here;
   model saved{sizes};
-  kolo::save_checkpoint(here.file(), saved.parameters());
+  kolo::save_checkpoint(here / "state", saved.parameters());
   tally t;
   kolo::threads::run(3, [&](auto& comm) {
     model mine{sizes};
     for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
     const auto before = mine.values;
-    t.expect(contains(said([&] { kolo::restore_checkpoint(comm, here.path + "/none", mine.parameters()); }),
-                      "No such file"));
+    t.expect(
+        contains(words_of([&] { kolo::restore_checkpoint(comm, here / "none", mine.parameters()); }), "No such file"));
     t.expect(mine.values == before);
-    kolo::restore_checkpoint(comm, here.file(), mine.parameters(), 1);
+    kolo::restore_checkpoint(comm, here / "state", mine.parameters(), 1);
     t.expect(mine.values == saved.values);
   });
   CHECK(t.wrong == 0);
 }
 
 TEST_CASE("checkpoints are loaded over slots that hold a few elements of the parameters, and no more") {
-  const folder here;
+  const scratch_directory here;
   tally t;
   kolo::threads::run(2,
                      [&](auto& comm) {
                        model saved{sizes}, mine{sizes};
                        for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
                        kolo::sharded_optimizer from{comm, kolo::update::sgd{}, saved.parameters()};
-                       kolo::save_sharded_checkpoint(here.file(), from);
+                       kolo::save_sharded_checkpoint(here / "state", from);
                        kolo::sharded_optimizer to{comm, kolo::update::sgd{}, mine.parameters()};
-                       kolo::load_sharded_checkpoint(here.file(), to);
+                       kolo::load_sharded_checkpoint(here / "state", to);
                        t.expect(mine.values == saved.values);
-                       if (comm.rank() == 0) kolo::save_checkpoint(here.path + "/whole", saved.parameters());
+                       if (comm.rank() == 0) kolo::save_checkpoint(here / "whole", saved.parameters());
                        for (auto& v : mine.values) std::fill(v.begin(), v.end(), 99.0f);
-                       kolo::restore_checkpoint(comm, here.path + "/whole", mine.parameters());
+                       kolo::restore_checkpoint(comm, here / "whole", mine.parameters());
                        t.expect(mine.values == saved.values);
                      },
                      {.slot_bytes = 16});
@@ -292,34 +283,34 @@ TEST_CASE("a sharded checkpoint resumes with the same bits on any number of rank
   const auto wanted = train(1, 0, 6);
   for (const int from : {1, 2, 4})
     for (const int to : {1, 3, 4}) {
-      const folder here;
-      CHECK(train(4, 0, 2, "", here.file()) != wanted);
-      train(from, 2, 3, here.file(), here.file());
+      const scratch_directory here;
+      CHECK(train(4, 0, 2, "", here / "state") != wanted);
+      train(from, 2, 3, here / "state", here / "state");
       CHECK(here.entries() == from + 1);
       INFO(from << " ranks, then " << to);
-      CHECK(train(to, 3, 6, here.file()) == wanted);
+      CHECK(train(to, 3, 6, here / "state") == wanted);
     }
 }
 
 TEST_CASE("a link to a sharded checkpoint is loaded, and a save to the link replaces that checkpoint, or makes it") {
-  const folder here;
-  const std::string link = here.path + "/latest";
-  fs::create_directory(here.path + "/run");
+  const scratch_directory here;
+  const std::string link = here / "latest";
+  fs::create_directory(here / "run");
   fs::create_symlink("run/state", link);
-  const std::string file = here.path + "/run/state";
+  const std::string file = here / "run/state";
   const auto wanted = train(1, 0, 6);
   train(2, 0, 2, "", file);
   train(3, 2, 3, link, link);
   CHECK(train(2, 3, 6, link) == wanted);
   CHECK(train(2, 3, 6, file) == wanted);
   CHECK((fs::is_symlink(link) && here.entries() == 2));
-  fs::create_symlink("run/new", here.path + "/next");
-  train(2, 0, 3, "", here.path + "/next");
-  CHECK(train(2, 3, 6, here.path + "/run/new") == wanted);
+  fs::create_symlink("run/new", here / "next");
+  train(2, 0, 3, "", here / "next");
+  CHECK(train(2, 3, 6, here / "run/new") == wanted);
 }
 
 TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of different saves are refused") {
-  const folder here;
+  const scratch_directory here;
   const auto save = [&](float filled, const std::string& by_second) {
     std::string why[2];
     kolo::threads::run(2, [&](auto& comm) {
@@ -327,40 +318,40 @@ TEST_CASE("a failed sharded save leaves the previous checkpoint, and parts of di
       for (auto& v : mine.values) std::fill(v.begin(), v.end(), filled);
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
       why[comm.rank()] =
-          said([&] { kolo::save_sharded_checkpoint(comm.rank() == 0 ? here.file() : by_second, optimizer); });
+          words_of([&] { kolo::save_sharded_checkpoint(comm.rank() == 0 ? here / "state" : by_second, optimizer); });
     });
     return why[0] + why[1];
   };
   const auto loaded = [&](float filled) {
     model all{sizes};
     for (auto& v : all.values) std::fill(v.begin(), v.end(), filled);
-    return train(3, 0, 0, here.file()) == all.values;
+    return train(3, 0, 0, here / "state") == all.values;
   };
-  CHECK(save(1, here.file()).empty());
-  CHECK(contains(save(2, here.path + "/none/state"), "rank 1 could not write its part"));
+  CHECK(save(1, here / "state").empty());
+  CHECK(contains(save(2, here / "none/state"), "rank 1 could not write its part"));
   CHECK(here.entries() == 3);
   CHECK(loaded(1));
-  fs::copy(here.file() + ".save1.1of2", here.file() + ".kept");
-  CHECK(save(2, here.file()).empty());
+  fs::copy(here / "state" + ".save1.1of2", here / "state" + ".kept");
+  CHECK(save(2, here / "state").empty());
   CHECK(here.entries() == 4);
   CHECK(loaded(2));
-  fs::copy(here.file() + ".kept", here.file() + ".save2.1of2", fs::copy_options::overwrite_existing);
-  CHECK(contains(said([&] { train(1, 0, 0, here.file()); }), "parts are of different saves"));
+  fs::copy(here / "state" + ".kept", here / "state" + ".save2.1of2", fs::copy_options::overwrite_existing);
+  CHECK(contains(words_of([&] { train(1, 0, 0, here / "state"); }), "parts are of different saves"));
 }
 
 TEST_CASE("a sharded save over another format keeps the old checkpoint until the new one is complete") {
-  const folder here;
-  train(2, 0, 1, "", here.file());
+  const scratch_directory here;
+  train(2, 0, 1, "", here / "state");
   const auto contents = [&] {
     std::map<std::string, std::string> all;
-    for (const auto& file : fs::directory_iterator{here.path}) {
+    for (const auto& file : fs::directory_iterator{here.path()}) {
       std::ifstream in{file.path(), std::ios::binary};
       all[file.path().filename()] = {std::istreambuf_iterator<char>{in}, {}};
     }
     return all;
   };
   for (const auto& [name, text] : contents()) {
-    std::fstream file{here.path + '/' + name, std::ios::binary | std::ios::in | std::ios::out};
+    std::fstream file{here / name, std::ios::binary | std::ios::in | std::ios::out};
     file.seekp(7), file.put('3');  // a byte of the format mark
   }
   const auto before = contents();
@@ -370,52 +361,52 @@ TEST_CASE("a sharded save over another format keeps the old checkpoint until the
     64, usual.rlim_max
   };
   ::setrlimit(RLIMIT_FSIZE, &little);
-  const std::string why = said([&] { train(2, 0, 2, "", here.file()); });
+  const std::string why = words_of([&] { train(2, 0, 2, "", here / "state"); });
   ::setrlimit(RLIMIT_FSIZE, &usual);
   CHECK_FALSE(why.empty());
   CHECK(contents() == before);
-  const auto wanted = train(2, 0, 2, "", here.file());
+  const auto wanted = train(2, 0, 2, "", here / "state");
   CHECK(here.entries() == 3);
-  for (const auto& [name, text] : before) CHECK(fs::exists(here.path + '/' + name) == (name == "state"));
-  CHECK(train(3, 2, 2, here.file()) == wanted);
+  for (const auto& [name, text] : before) CHECK(fs::exists(here / name) == (name == "state"));
+  CHECK(train(3, 2, 2, here / "state") == wanted);
 }
 
 TEST_CASE("ranks that save to different folders or names get an error, and existing checkpoints do not change") {
-  const folder here, there;
+  const scratch_directory here, there;
   std::string why[2];
   const auto save = [&](const std::string& by_first, const std::string& by_second) {
     kolo::threads::run(2,
                        [&](auto& comm) {
                          model mine{sizes};
                          kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-                         why[comm.rank()] = said([&] {
+                         why[comm.rank()] = words_of([&] {
                            kolo::save_sharded_checkpoint(comm.rank() == 0 ? by_first : by_second, optimizer);
                          });
                        },
                        {.timeout = std::chrono::seconds{8}});
   };
-  const auto a = here.file(), b = here.path + "/b";
+  const auto a = here / "state", b = here / "b";
   train(2, 0, 1, "", a), train(2, 0, 2, "", b), train(2, 0, 3, "", b);
   save(a, b);
   for (const auto& text : why) CHECK(contains(text, "checkpoints of different names"));
   CHECK(here.entries() == 6);
   CHECK(train(1, 3, 3, b) == train(1, 0, 3));
-  save(a, there.file());
+  save(a, there / "state");
   CHECK(contains(why[0], "rank 1 could not see rank 0's part"));
-  CHECK(contains(why[1], "a folder that this rank does not see: there is no " + there.file() + ".save2.0of2"));
+  CHECK(contains(why[1], "a folder that this rank does not see: there is no " + there / "state" + ".save2.0of2"));
   CHECK((here.entries() == 6 && there.entries() == 0));
   CHECK(train(1, 1, 1, a) == train(1, 0, 1));
 }
 
 TEST_CASE("a sharded save whose index cannot be written leaves no part") {
-  const folder here;
-  fs::create_directory(here.file());  // the path of the index
+  const scratch_directory here;
+  fs::create_directory(here / "state");  // the path of the index
   std::string why[2], ends[2];
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-    const auto save = [&] { kolo::save_sharded_checkpoint(here.file(), optimizer); };
-    why[comm.rank()] = said(save);
+    const auto save = [&] { kolo::save_sharded_checkpoint(here / "state", optimizer); };
+    why[comm.rank()] = words_of(save);
     ends[comm.rank()] = end_of(save);
   });
   CHECK(contains(why[0], "not a file, and so not replaced"));
@@ -428,8 +419,8 @@ TEST_CASE(
     "a rank 0 that is stopped during a save, while others save, does not destroy their checkpoint when it continues") {
   for (const stop at : {stop::before_the_index_has_its_name, stop::after_that})
     for (const int ranks : {1, 2, 3}) {
-      const folder here;
-      train(2, 0, 1, "", here.file());
+      const scratch_directory here;
+      train(2, 0, 1, "", here / "state");
       std::string why[2];
       stopped = runs;
       std::thread older{[&] {
@@ -437,37 +428,37 @@ TEST_CASE(
           model mine{sizes};
           kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
           if (comm.rank() == 0) stops = at;
-          why[comm.rank()] = said([&] { kolo::save_sharded_checkpoint(here.file(), optimizer); });
+          why[comm.rank()] = words_of([&] { kolo::save_sharded_checkpoint(here / "state", optimizer); });
         });
         int none = runs;
         if (stopped.compare_exchange_strong(none, stands)) stopped.notify_all();  // it has not stopped
       }};
       stopped.wait(runs);
-      const auto wanted = train(ranks, 0, 3, "", here.file());
+      const auto wanted = train(ranks, 0, 3, "", here / "state");
       stopped = goes_on, stopped.notify_all();
       older.join();
       INFO(ranks << " ranks; " << why[0]);
       const bool was_late = at == stop::before_the_index_has_its_name;
-      CHECK(contains(why[0], "No such file or directory: cannot write " + here.file()) == was_late);
+      CHECK(contains(why[0], "No such file or directory: cannot write " + here / "state") == was_late);
       CHECK(contains(why[1], "rank 0 could not write the checkpoint's index") == was_late);
       CHECK(here.entries() == ranks + 1);
       std::vector<std::vector<float>> loaded;
-      CHECK(said([&] { loaded = train(2, 3, 3, here.file()); }) == "");
+      CHECK(words_of([&] { loaded = train(2, 3, 3, here / "state"); }) == "");
       CHECK((loaded == wanted));
     }
 }
 
 TEST_CASE("a load during which a save replaces the files reads the new checkpoint") {
-  const folder here;
-  train(2, 0, 1, "", here.file());
-  const std::string part = here.file() + ".save1.1of2";
+  const scratch_directory here;
+  train(2, 0, 1, "", here / "state");
+  const std::string part = here / "state" + ".save1.1of2";
   fs::remove(part);
   REQUIRE(::mkfifo(part.c_str(), 0600) == 0);  // a reader of the part blocks until the other end is closed
   std::vector<std::vector<float>> loaded;
   std::string why;
-  std::thread reader{[&] { why = said([&] { loaded = train(1, 2, 2, here.file()); }); }};
+  std::thread reader{[&] { why = words_of([&] { loaded = train(1, 2, 2, here / "state"); }); }};
   const int end = ::open(part.c_str(), O_WRONLY | O_CLOEXEC);
-  const auto wanted = train(3, 0, 2, "", here.file());
+  const auto wanted = train(3, 0, 2, "", here / "state");
   CHECK(here.entries() == 4);
   ::close(end);
   reader.join();
@@ -476,7 +467,7 @@ TEST_CASE("a load during which a save replaces the files reads the new checkpoin
 }
 
 TEST_CASE("a load abandons the current step, after its exchange or in the middle of its passes or leaves") {
-  const folder here;
+  const scratch_directory here;
   const auto check = [&](const kolo::optimizer_options& o, float divisor, auto begin) {
     tally t;
     kolo::threads::run(2, [&](auto& comm) {
@@ -486,10 +477,10 @@ TEST_CASE("a load abandons the current step, after its exchange or in the middle
         for (std::size_t i = 0; i < sizes.size(); ++i) optimizer.ready(i);
         return optimizer.step();
       };
-      kolo::save_sharded_checkpoint(here.file(), optimizer);
+      kolo::save_sharded_checkpoint(here / "state", optimizer);
       mine.set_gradients(comm.rank(), 7);
       begin(optimizer, ends_step);
-      kolo::load_sharded_checkpoint(here.file(), optimizer);
+      kolo::load_sharded_checkpoint(here / "state", optimizer);
       mine.set_gradients(comm.rank(), 1);
       if (o.passes > 1 || o.leaves > 0) t.expect(!ends_step());
       t.expect(ends_step());
@@ -507,17 +498,17 @@ TEST_CASE("a load abandons the current step, after its exchange or in the middle
 }
 
 TEST_CASE("a load while buckets are in flight is refused, because the next step would update nothing") {
-  const folder here;
+  const scratch_directory here;
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{.rate = 0.5}, mine.parameters()};
-    kolo::save_sharded_checkpoint(here.file(), optimizer);
+    kolo::save_sharded_checkpoint(here / "state", optimizer);
     mine.set_gradients(comm.rank(), 1);
     optimizer.ready(0);
     bool is_refused = false;
     try {
-      kolo::load_sharded_checkpoint(here.file(), optimizer);
+      kolo::load_sharded_checkpoint(here / "state", optimizer);
     } catch (const kolo::error& e) {
       is_refused = e.code() == kolo::errc::invalid_argument || e.code() == kolo::errc::peer_failed;
     }
@@ -527,22 +518,22 @@ TEST_CASE("a load while buckets are in flight is refused, because the next step 
 }
 
 TEST_CASE("a save removes the files of killed saves, and no others") {
-  const folder here;
+  const scratch_directory here;
   const auto names = [&] {
     std::set<std::string> all;
-    for (const auto& file : fs::directory_iterator{here.path}) all.insert(file.path().filename());
+    for (const auto& file : fs::directory_iterator{here.path()}) all.insert(file.path().filename());
     return all;
   };
   const std::set<std::string> kept{"state.save",        "state.saved",          "state.save2.0of",
                                    "state.save2.0of3x", "state.save.0of3",      "state.save2.0of3.partial-abcdefg",
                                    "other.save2.0of3",  "other.partial-abcdef", "state.partial-locked"};
-  for (const auto& name : kept) std::ofstream{here.path + '/' + name};
+  for (const auto& name : kept) std::ofstream{here / name};
   for (const auto& name : {"state.save1.2of3", "state.save1.0of2.partial-abcdef", "state.save2.0of3",
                            "state.save2.1of3.partial-ABC123", "state.partial-abcdef"})
-    std::ofstream{here.path + '/' + name};
-  const int written = ::open((here.path + "/state.partial-locked").c_str(), O_RDWR | O_CLOEXEC);
+    std::ofstream{here / name};
+  const int written = ::open((here / "state.partial-locked").c_str(), O_RDWR | O_CLOEXEC);
   REQUIRE(::flock(written, LOCK_EX) == 0);
-  train(2, 0, 1, "", here.file());
+  train(2, 0, 1, "", here / "state");
   ::close(written);
   std::set<std::string> wanted = kept;
   wanted.merge(std::set<std::string>{"state", "state.save3.0of2", "state.save3.1of2"});
@@ -551,45 +542,46 @@ TEST_CASE("a save removes the files of killed saves, and no others") {
 
 TEST_CASE("a sharded checkpoint's files have the permissions that the umask leaves") {
   for (const ::mode_t mask : {0077u, 0027u, 0u}) {
-    const folder here;
+    const scratch_directory here;
     const auto before = ::umask(mask);
-    train(2, 0, 1, "", here.file());
+    train(2, 0, 1, "", here / "state");
     ::umask(before);
-    for (const auto& file : fs::directory_iterator{here.path})
+    for (const auto& file : fs::directory_iterator{here.path()})
       CHECK(file.status().permissions() == static_cast<fs::perms>(0666 & ~mask));
   }
 }
 
 TEST_CASE("a sharded checkpoint that is damaged, of another model or missing is an error on each rank") {
-  const folder here;
-  train(2, 0, 1, "", here.file());
+  const scratch_directory here;
+  train(2, 0, 1, "", here / "state");
   const auto load = [&](const std::vector<std::size_t>& of, const std::string& path) {
     std::string why[2];
     kolo::threads::run(2, [&](auto& comm) {
       model mine{of};
       kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
-      why[comm.rank()] = said([&] { kolo::load_sharded_checkpoint(path, optimizer); });
+      why[comm.rank()] = words_of([&] { kolo::load_sharded_checkpoint(path, optimizer); });
     });
     return why[0].empty() || why[1].empty() ? "loaded" : why[0] + why[1];
   };
-  CHECK(contains(load({100, 0, 31, 58}, here.file()), "of another model"));
-  CHECK(contains(load({100, 0, 57, 31}, here.file()), "of another model"));
-  CHECK(contains(load({100, 0, 31, 56}, here.file()), "of another model"));
+  CHECK(contains(load({100, 0, 31, 58}, here / "state"), "of another model"));
+  CHECK(contains(load({100, 0, 57, 31}, here / "state"), "of another model"));
+  CHECK(contains(load({100, 0, 31, 56}, here / "state"), "of another model"));
   kolo::threads::run(1, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, kolo::update::sgd{}, mine.parameters()};
-    CHECK(contains(said([&] { kolo::load_sharded_checkpoint(here.file(), optimizer); }), "of another update rule"));
+    CHECK(contains(words_of([&] { kolo::load_sharded_checkpoint(here / "state", optimizer); }),
+                   "of another update rule"));
   });
-  CHECK(contains(load(sizes, here.path + "/none"), "No such file"));
-  fs::resize_file(here.file() + ".save1.1of2", 300);
-  CHECK(contains(load(sizes, here.file()), "damaged"));
-  train(2, 0, 2, "", here.path + "/later");
-  fs::copy_file(here.path + "/later.save1.1of2", here.file() + ".save1.1of2", fs::copy_options::overwrite_existing);
-  CHECK(contains(load(sizes, here.file()), "parts are of different saves"));
+  CHECK(contains(load(sizes, here / "none"), "No such file"));
+  fs::resize_file(here / "state" + ".save1.1of2", 300);
+  CHECK(contains(load(sizes, here / "state"), "damaged"));
+  train(2, 0, 2, "", here / "later");
+  fs::copy_file(here / "later.save1.1of2", here / "state" + ".save1.1of2", fs::copy_options::overwrite_existing);
+  CHECK(contains(load(sizes, here / "state"), "parts are of different saves"));
 }
 
 TEST_CASE("a sharded checkpoint of bfloat16 is refused for float16, whose elements have the same size") {
-  const folder here;
+  const scratch_directory here;
   kolo::threads::run(1, [&](auto& comm) {
     const auto of = [&]<class T>(T) {
       struct tensors {
@@ -600,22 +592,22 @@ TEST_CASE("a sharded checkpoint of bfloat16 is refused for float16, whose elemen
     };
     auto saved = of(kolo::bfloat16{}), again = of(kolo::bfloat16{});
     auto other = of(kolo::float16{});
-    kolo::save_sharded_checkpoint(here.file(), saved);
-    CHECK(said([&] { kolo::load_sharded_checkpoint(here.file(), again); }) == "");
-    CHECK(contains(said([&] { kolo::load_sharded_checkpoint(here.file(), other); }), "of another model"));
+    kolo::save_sharded_checkpoint(here / "state", saved);
+    CHECK(words_of([&] { kolo::load_sharded_checkpoint(here / "state", again); }) == "");
+    CHECK(contains(words_of([&] { kolo::load_sharded_checkpoint(here / "state", other); }), "of another model"));
   });
 }
 
 TEST_CASE("a load that fails on one rank does not change the steps of any rank") {
-  const folder here;
-  train(2, 0, 5, "", here.file());
-  fs::resize_file(here.file() + ".save1.1of2", 300);
+  const scratch_directory here;
+  train(2, 0, 5, "", here / "state");
+  fs::resize_file(here / "state" + ".save1.1of2", 300);
   tally t;
   kolo::threads::run(2, [&](auto& comm) {
     model mine{sizes};
     kolo::sharded_optimizer optimizer{comm, rule, mine.parameters()};
     mine.set_gradients(5, 0), optimizer.step();
-    t.expect(!said([&] { kolo::load_sharded_checkpoint(here.file(), optimizer); }).empty());
+    t.expect(!words_of([&] { kolo::load_sharded_checkpoint(here / "state", optimizer); }).empty());
     t.expect(optimizer.steps() == 1);
   });
   CHECK(t.wrong == 0);

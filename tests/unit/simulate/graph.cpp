@@ -24,8 +24,11 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 #include "support/sanitized.hpp"
 #include "support/scratch.hpp"
+
+using testing::contains, testing::words_of;
 
 namespace {
 
@@ -59,17 +62,6 @@ double least_cut(const graph& g, int root) {
   return least;
 }
 
-template <class F>
-std::string said(F f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing";
-}
-bool holds(const std::string& text, const char* words) { return text.find(words) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("a schedule without contention takes as long on a graph as on a network") {
@@ -92,11 +84,12 @@ TEST_CASE("on a graph messages pass through ranks and switches, and wait for a l
   CHECK(kolo::simulate::run(kolo::ring::allgather{}, 3, 3 * mebibyte, g) == Approx(2 * 3 * once + 7e-6).epsilon(1e-3));
   g.seconds_per_byte_reduced = 1e-9;
   CHECK(kolo::simulate::run(kolo::ring::reduce_scatter{}, 3, 3 * mebibyte, g) > 2 * 1e-9 * mebibyte);
-  CHECK(holds(said([&] { (void)kolo::simulate::run(kolo::ring::allgather{}, 4, 1, g); }), "4 ranks on a graph of 3"));
+  CHECK(contains(words_of<std::exception>([&] { (void)kolo::simulate::run(kolo::ring::allgather{}, 4, 1, g); }),
+                 "4 ranks on a graph of 3"));
   g.remove(1, 2);
-  CHECK(holds(said([&] { (void)kolo::simulate::run(kolo::ring::allgather{}, 3, 3, g); }),
-              "there is no path from rank 0 to rank 2"));
-  CHECK(holds(said([&] { g.link(1, 1, wire); }), "a link joins two"));
+  CHECK(contains(words_of<std::exception>([&] { (void)kolo::simulate::run(kolo::ring::allgather{}, 3, 3, g); }),
+                 "there is no path from rank 0 to rank 2"));
+  CHECK(contains(words_of<std::exception>([&] { g.link(1, 1, wire); }), "a link joins two"));
 }
 
 TEST_CASE("the bound by flows is that of the narrowest cut") {
@@ -125,7 +118,8 @@ TEST_CASE("the bound by flows is that of the narrowest cut") {
   for (const kind k : {kind::allreduce, kind::allgather, kind::reduce_scatter})
     CHECK(kolo::cut_bound(k, around_0, 8) == Approx(2e-6));  // from 1 to 2
   for (const kind k : {kind::broadcast, kind::reduce}) CHECK(kolo::cut_bound(k, around_0, 8) == Approx(1e-6));
-  CHECK(holds(said([] { (void)kolo::cut_bound(kind::scan, graph::ring(4, wire), 8); }), "cut_bound"));
+  CHECK(contains(words_of<std::exception>([] { (void)kolo::cut_bound(kind::scan, graph::ring(4, wire), 8); }),
+                 "cut_bound"));
 }
 
 TEST_CASE("synthesised schedules are proven, not faster than the bound, and near it on regular graphs") {
@@ -173,7 +167,7 @@ TEST_CASE("ranks run synthesised schedules") {
     wrong += std::count(x.begin(), x.end(), 3) != 1001;
   });
   CHECK(wrong == 0);
-  CHECK(holds(kolo::draw(mine, 16), "<svg"));
+  CHECK(contains(kolo::draw(mine, 16), "<svg"));
   const auto from_0 = [](const auto& m) { return m.from == 0; };
   CHECK(std::ssize(mine.table().messages) > 0);
   CHECK(static_cast<long>(kolo::cost_of(mine, 0, 16, mebibyte).messages) ==
@@ -184,31 +178,36 @@ TEST_CASE("ranks run synthesised schedules") {
       kolo::allreduce(comm, x, kolo::sum, mine);
     });
   };
-  CHECK(holds(said(on_two), "support"));
+  CHECK(contains(words_of<std::exception>(on_two), "support"));
   const auto from_another = [&] {
     kolo::threads::run(16, [&](auto& comm) {
       std::vector<int> x(4);
       kolo::broadcast(comm, x, 5, from_3);
     });
   };
-  CHECK(holds(said(from_another), "the schedule is made for root 3, and the call names 5"));
+  CHECK(contains(words_of<std::exception>(from_another), "the schedule is made for root 3, and the call names 5"));
 }
 
 TEST_CASE("an invalid synthesis is refused with a reason") {
   graph g{3};
   g.link_one_way(0, 1, wire).link(1, 2, wire);
-  CHECK(holds(said([&] { (void)kolo::synthesize(kind::allgather, g, 8); }), "not every rank reaches every other"));
+  CHECK(contains(words_of<std::exception>([&] { (void)kolo::synthesize(kind::allgather, g, 8); }),
+                 "not every rank reaches every other"));
   CHECK(kolo::verify(kolo::synthesize(kind::broadcast, g, 8), 3));
   for (const kind k : kinds)
-    CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{2}, 1024); }), "not every rank reaches every other"));
+    CHECK(contains(words_of<std::exception>([k] { (void)kolo::synthesize(k, graph{2}, 1024); }),
+                   "not every rank reaches every other"));
   for (const kind k : kinds)
-    CHECK(holds(said([k] { (void)kolo::synthesize(k, graph{1}, 1024); }), "one rank has no peer"));
-  CHECK(holds(said([&] { (void)kolo::synthesize(kind::alltoall, g, 8); }), "kolo: synthesize: it makes an allreduce"));
-  CHECK(holds(said([&] { (void)kolo::synthesize(kind::broadcast, g, 8, 3); }), "the root is no rank"));
+    CHECK(
+        contains(words_of<std::exception>([k] { (void)kolo::synthesize(k, graph{1}, 1024); }), "one rank has no peer"));
+  CHECK(contains(words_of<std::exception>([&] { (void)kolo::synthesize(kind::alltoall, g, 8); }),
+                 "kolo: synthesize: it makes an allreduce"));
+  CHECK(contains(words_of<std::exception>([&] { (void)kolo::synthesize(kind::broadcast, g, 8, 3); }),
+                 "the root is no rank"));
   const auto with = [](kolo::scheduled_message m) {
-    return said([&] { (void)kolo::synthesized{{kind::allgather, 2, 2, 1, 1, 0, {m}}}; });
+    return words_of<std::exception>([&] { (void)kolo::synthesized{{kind::allgather, 2, 2, 1, 1, 0, {m}}}; });
   };
-  CHECK(with({0, 0, 1, 0, 1}) == "nothing");
+  CHECK(with({0, 0, 1, 0, 1}) == "");
   for (const kolo::scheduled_message& m : {kolo::scheduled_message{1, 0, 1, 0, 1},
                                            {0, 0, 2, 0, 1},
                                            {0, 0, 0, 0, 1},
@@ -216,23 +215,24 @@ TEST_CASE("an invalid synthesis is refused with a reason") {
                                            {0, 0, 1, 0, 0},
                                            {0, 0, 1, 1, 2},
                                            {-1, 0, 1, 0, 1}})
-    CHECK(holds(with(m), "a message of a round, rank or block that is not there"));
+    CHECK(contains(with(m), "a message of a round, rank or block that is not there"));
 }
 
 TEST_CASE("a graph refuses sizes that are too large, and invalid times") {
   for (const double time : {-1.0, HUGE_VAL, std::nan("")}) {
     auto g = graph::ring(2, wire);
-    CHECK(holds(said([&] { g.link(0, 1, {.latency = time}); }), "times of a link"));
+    CHECK(contains(words_of<std::exception>([&] { g.link(0, 1, {.latency = time}); }), "times of a link"));
     g.seconds_per_byte_reduced = time;
-    CHECK(holds(said([&] { (void)run(kolo::ring::allreduce{}, 2, 1000, g); }), "seconds_per_byte_reduced"));
+    CHECK(contains(words_of<std::exception>([&] { (void)run(kolo::ring::allreduce{}, 2, 1000, g); }),
+                   "seconds_per_byte_reduced"));
   }
   const int many = std::numeric_limits<int>::max();
-  CHECK(holds(said([&] { (void)graph{many, many}; }), "2^29"));
-  CHECK(holds(said([&] { (void)graph::star(many, wire); }), "2^29"));
-  CHECK(holds(said([] { (void)graph::torus({65537, 65537}, wire); }), "2^29"));
-  CHECK(holds(said([&] { (void)graph::two_level(many, 2, wire, wire); }), "2^29"));
-  CHECK(holds(said([&] { (void)graph::two_level(-2, -2, wire, wire); }), "from 1"));
-  CHECK(holds(said([] { (void)graph::hypercube(-1, wire); }), "dimensions"));
+  CHECK(contains(words_of<std::exception>([&] { (void)graph{many, many}; }), "2^29"));
+  CHECK(contains(words_of<std::exception>([&] { (void)graph::star(many, wire); }), "2^29"));
+  CHECK(contains(words_of<std::exception>([] { (void)graph::torus({65537, 65537}, wire); }), "2^29"));
+  CHECK(contains(words_of<std::exception>([&] { (void)graph::two_level(many, 2, wire, wire); }), "2^29"));
+  CHECK(contains(words_of<std::exception>([&] { (void)graph::two_level(-2, -2, wire, wire); }), "from 1"));
+  CHECK(contains(words_of<std::exception>([] { (void)graph::hypercube(-1, wire); }), "dimensions"));
 }
 
 TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read as graphs") {
@@ -247,8 +247,9 @@ TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read 
   CHECK((joined(hosts, 5, 7) == 1e-11 && joined(hosts, 4, 8) == 1e-11 && joined(hosts, 5, 6) == 1e-10));
   CHECK(graph_of_hosts("only:4", inside, wire).edges().size() == 8);
   for (const char* wrong : {"a slots=two", "a slots="})
-    CHECK(holds(said([&] { (void)graph_of_hosts(wrong, inside, wire); }), "a list of hosts with"));
-  CHECK(holds(said([&] { (void)graph_of_hosts("# none", inside, wire); }), "must not be empty"));
+    CHECK(
+        contains(words_of<std::exception>([&] { (void)graph_of_hosts(wrong, inside, wire); }), "a list of hosts with"));
+  CHECK(contains(words_of<std::exception>([&] { (void)graph_of_hosts("# none", inside, wire); }), "must not be empty"));
 
   const gpu_links by{};
   const graph box = graph_of_nvidia_smi(
@@ -267,10 +268,11 @@ TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read 
   const graph switched =
       graph_of_nvidia_smi("  GPU0 GPU1 GPU2\nGPU0 X NV18 NV18\nGPU1 NV18 X NV18\nGPU2 NV18 NV18 X\n");
   CHECK((joined(switched, 0, 1) == 0 && joined(switched, 0, 3) == by.nvlink.seconds_per_byte / 18));
-  CHECK(holds(said([] { (void)graph_of_nvidia_smi("command not found"); }), "not a matrix"));
+  CHECK(contains(words_of<std::exception>([] { (void)graph_of_nvidia_smi("command not found"); }), "not a matrix"));
   for (const std::string links : {"NV", "NVx", "NV4x", "NV99999999999"})
-    CHECK(holds(said([&] { (void)graph_of_nvidia_smi(" GPU0 GPU1\nGPU0 X " + links + "\nGPU1 " + links + " X\n"); }),
-                "not a matrix"));
+    CHECK(contains(words_of<std::exception>(
+                       [&] { (void)graph_of_nvidia_smi(" GPU0 GPU1\nGPU0 X " + links + "\nGPU1 " + links + " X\n"); }),
+                   "not a matrix"));
 
   const testing::scratch_directory scratch;
   const std::filesystem::path sys = scratch / "sys";
@@ -284,6 +286,6 @@ TEST_CASE("a list of hosts, nvidia-smi's matrix and the kernel's files are read 
   std::filesystem::remove_all(sys);
   CHECK(
       (host.ranks() == 3 && joined(host, 1, 4) == 1e-11 && joined(host, 2, 5) == 1e-11 && joined(host, 5, 3) == 1e-10));
-  CHECK(holds(said([&] { (void)graph_of_this_host(inside, wire, sys); }), "lists no processor"));
+  CHECK(contains(words_of<std::exception>([&] { (void)graph_of_this_host(inside, wire, sys); }), "lists no processor"));
   CHECK(graph_of_this_host(inside, wire).ranks() > 0);
 }

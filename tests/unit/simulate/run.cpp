@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The simulated time is that of the closed formulas, and follows the model where there is none.
 #include "support/catch.hpp"
+#include "support/ends.hpp"
 #include "support/sanitized.hpp"
 #include "unit/schedule/list.hpp"
 
@@ -262,12 +263,7 @@ TEST_CASE("more bytes or a slower network take longer, and every schedule has a 
 
 TEST_CASE("an invalid simulation is refused with a reason") {
   const auto said = [](auto schedule, int ranks, const simulate::network& n = net) {
-    try {
-      simulate::run(schedule, ranks, 8, n);
-    } catch (const std::invalid_argument& e) {
-      return std::string{e.what()};
-    }
-    return std::string{};
+    return testing::words_of<std::invalid_argument>([&] { simulate::run(schedule, ranks, 8, n); });
   };
   CHECK(said(ring::allreduce{}, 0) == "kolo::simulate: 0 ranks; there must be one at least");
   CHECK(said(recursive_doubling::allgather{}, 6) == "kolo::simulate: this schedule does not support 6 ranks");

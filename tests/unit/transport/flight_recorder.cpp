@@ -22,14 +22,12 @@ using kolo::detail::transport::flight_recorder, kolo::detail::transport::operati
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 /// Repeats ask() until the text has `part`, for at most 30 s; returns the last text.
 template <class F>
 std::string until(const std::string& part, F ask) {
   std::string text;
   for (const auto end = std::chrono::steady_clock::now() + 30s;
-       !has(text = ask(), part) && std::chrono::steady_clock::now() < end;)
+       !contains(text = ask(), part) && std::chrono::steady_clock::now() < end;)
     std::this_thread::yield();
   return text;
 }
@@ -111,11 +109,11 @@ TEST_CASE("dump on a rank that is not stuck shows where the others wait") {
     sum(comm, 3000);
   });
   INFO(seen);
-  CHECK(has(seen, "kolo: the last operations of 3 ranks, as rank 2 sees them\n"));
-  CHECK(has(seen, "rank 1 is in allreduce #2, round 1, waiting for rank 0 for "));
-  CHECK(has(seen, "rank 0 is in allreduce #2, round 0, waiting for rank 2 for "));
-  CHECK(has(seen, "  #2 allreduce, 12000 bytes, 4 rounds, has not ended\n  #1 barrier, 1 round\n"));
-  CHECK(has(seen, "rank 2 has ended barrier #1\n"));
+  CHECK(contains(seen, "kolo: the last operations of 3 ranks, as rank 2 sees them\n"));
+  CHECK(contains(seen, "rank 1 is in allreduce #2, round 1, waiting for rank 0 for "));
+  CHECK(contains(seen, "rank 0 is in allreduce #2, round 0, waiting for rank 2 for "));
+  CHECK(contains(seen, "  #2 allreduce, 12000 bytes, 4 rounds, has not ended\n  #1 barrier, 1 round\n"));
+  CHECK(contains(seen, "rank 2 has ended barrier #1\n"));
 }
 
 TEST_CASE("dump shows the rank's own recorder, and not those that are not shared") {
@@ -128,9 +126,9 @@ TEST_CASE("dump shows the rank's own recorder, and not those that are not shared
                       },
                       {.timeout = 60s});
   INFO(seen);
-  CHECK(has(seen,
-            " cannot be seen from here\nrank 1 has ended allreduce #1\n  #1 allreduce, 40000 bytes, 2 rounds, begun "));
-  CHECK(has(seen, " s ago, took "));
+  CHECK(contains(
+      seen, " cannot be seen from here\nrank 1 has ended allreduce #1\n  #1 allreduce, 40000 bytes, 2 rounds, begun "));
+  CHECK(contains(seen, " s ago, took "));
 }
 
 TEST_CASE("started operations are recorded when they begin and end") {
@@ -138,11 +136,11 @@ TEST_CASE("started operations are recorded when they begin and end") {
     std::vector<int> x(10);
     auto a = kolo::start_allreduce(comm, x, kolo::sum);
     auto b = kolo::start_barrier(comm);
-    CHECK(has(kolo::dump(comm), "rank 0 is in allreduce #1\n"));
+    CHECK(contains(kolo::dump(comm), "rank 0 is in allreduce #1\n"));
     a.wait();
-    CHECK(has(kolo::dump(comm), "rank 0 is in barrier #2\n"));
+    CHECK(contains(kolo::dump(comm), "rank 0 is in barrier #2\n"));
     b.wait();
-    CHECK(has(kolo::dump(comm), "rank 0 has ended barrier #2\n"));
+    CHECK(contains(kolo::dump(comm), "rank 0 has ended barrier #2\n"));
   });
 }
 
@@ -157,8 +155,8 @@ TEST_CASE("the error and the dump show a dead rank's last operation") {
   });
   for (const int r : {0, 2}) {
     const auto& said = end.said[static_cast<std::size_t>(r)];
-    CHECK(has(said, "rank 1 died; its last operation: allreduce #1, which has ended there|"));
-    CHECK(has(said, "rank 1, which has gone, has ended allreduce #1\n"));
+    CHECK(contains(said, "rank 1 died; its last operation: allreduce #1, which has ended there|"));
+    CHECK(contains(said, "rank 1, which has gone, has ended allreduce #1\n"));
   }
 }
 
@@ -178,8 +176,8 @@ TEST_CASE("the error names the rank for which a killed rank waited") {
     return words_of([&] { sum(comm); });
   });
   for (const int r : {0, 1})
-    CHECK(has(end.said[static_cast<std::size_t>(r)],
-              "rank 2 died; its last operation: allreduce #2, round 0, waiting for rank 1"));
+    CHECK(contains(end.said[static_cast<std::size_t>(r)],
+                   "rank 2 died; its last operation: allreduce #2, round 0, waiting for rank 1"));
 }
 
 TEST_CASE("dump_on writes at the signal, until it is destroyed") {
@@ -196,7 +194,7 @@ TEST_CASE("dump_on writes at the signal, until it is destroyed") {
     return 0;
   });
   const std::string head = "kolo: the last operations of 2 ranks, as rank 0 sees them\nrank 0 has ended barrier #1\n";
-  CHECK(has(said, head));
+  CHECK(contains(said, head));
   CHECK(said.find(head) == said.rfind(head));
   CHECK_THROWS_AS(kolo::threads::run(1, [](auto& comm) { const kolo::dump_on never{SIGKILL, comm}; }), kolo::error);
 }
@@ -227,8 +225,8 @@ TEST_CASE("a failed operation no longer waits: no watchdog reports it, and its w
     CHECK(end == "timeout 1");
     CHECK(reports == "");
     CHECK(texts[0] == texts[1]);
-    CHECK(has(dumped, between_two ? "rank 0 failed in receive #1, waiting for rank 1 for "
-                                  : "rank 0 failed in allreduce #1, round 0, waiting for rank 1 for "));
+    CHECK(contains(dumped, between_two ? "rank 0 failed in receive #1, waiting for rank 1 for "
+                                       : "rank 0 failed in allreduce #1, round 0, waiting for rank 1 for "));
   }
 }
 
@@ -263,7 +261,7 @@ TEST_CASE("a started call that an exception or a shrink ended has failed, and no
     });
     INFO(dumped);
     CHECK(reports == "");
-    CHECK(has(dumped, "rank 0 failed in allreduce #1"));
+    CHECK(contains(dumped, "rank 0 failed in allreduce #1"));
   }
 }
 
@@ -279,7 +277,7 @@ TEST_CASE("a rank that waits in the transport's own call, for no rank in particu
   mine->wait(p, {.operation = "allreduce", .sequence = 1, .round = 0});
   const auto said = guard.poll(start + 3s);
   INFO(said);
-  CHECK(has(said, "#1, round 0, waiting for "));
+  CHECK(contains(said, "#1, round 0, waiting for "));
 }
 
 TEST_CASE("a watchdog reports once which rank waits for which") {
@@ -290,7 +288,7 @@ TEST_CASE("a watchdog reports once which rank waits for which") {
     kolo::barrier(comm);
     if (comm.rank() == 1) enough.wait();
     const auto say = [&](const std::string& t) {
-      if (!has(t, "in allreduce #2 for more")) return;  // on a busy machine the next call may take as long
+      if (!contains(t, "in allreduce #2 for more")) return;  // on a busy machine the next call may take as long
       if (said++ == 0) text = t, enough.count_down();
     };
     std::optional<kolo::watchdog> dog;
@@ -302,6 +300,6 @@ TEST_CASE("a watchdog reports once which rank waits for which") {
     sum(comm, 3000);
   });
   CHECK(said == 1);
-  CHECK(has(text, "kolo: rank 2 has been in allreduce #2 for more than 1.000 s; rank 0 is in allreduce #2"));
-  CHECK(has(text, "; rank 1 has ended barrier #1; rank 2 is in allreduce #2, round 0, waiting for rank 1"));
+  CHECK(contains(text, "kolo: rank 2 has been in allreduce #2 for more than 1.000 s; rank 0 is in allreduce #2"));
+  CHECK(contains(text, "; rank 1 has ended barrier #1; rank 2 is in allreduce #2, round 0, waiting for rank 1"));
 }
