@@ -31,9 +31,9 @@ struct optimizer_hooks {
   virtual void update_early(std::size_t b) = 0;
 
   // For all of them:
-  /// Called before a `step()` exchanges the gradients that have not been exchanged yet; `refuse_step` if that throws.
-  virtual void begin_step() = 0;
-  virtual void refuse_step() = 0;
+  /// Called with true before a `step()` exchanges the gradients that have not been exchanged yet: parameters may be
+  /// updated during the exchange; with false if it throws.
+  virtual void update_in_passing(bool may) = 0;
   /// Called when all buckets are exchanged: updates the parameters that are not updated yet; `drop`: none is updated.
   virtual void update() = 0;
   virtual void drop() = 0;

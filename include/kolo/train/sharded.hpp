@@ -230,11 +230,10 @@ class sharded_optimizer : public detail::train::typed_exchange<sharded_optimizer
         shards_[b].parts);
   }
   /// A helper that has the communicator updates nothing: only this thread changes parameters.
-  void begin_step() {
+  void update_in_passing(bool may) {
     if (this->queue_.is_lent()) return;  // it is false, and the helper may be reading it
-    updates_in_passing_ = this->options_.inputs != uneven::by_those_left && !has_rows();
+    updates_in_passing_ = may && this->options_.inputs != uneven::by_those_left && !has_rows();
   }
-  void refuse_step() { updates_in_passing_ = false; }
   /// Rows are exchanged before any update: all ranks do it in one order, and a step whose rows cannot be exchanged is
   /// given up.
   bool has_rows() const { return shared_ != this->plan_.buckets.size(); }

@@ -75,8 +75,7 @@ struct hooks_of final : optimizer_hooks<T> {
   void arrived(std::size_t b, double factor) override { self.arrived(b, factor); }
   void arrived_by_leaves(std::size_t b, leaf_sums<T>& sums) override { self.arrived_by_leaves(b, sums); }
   void update_early(std::size_t b) override { self.update_early(b); }
-  void begin_step() override { self.begin_step(); }
-  void refuse_step() override { self.refuse_step(); }
+  void update_in_passing(bool may) override { self.update_in_passing(may); }
   void update() override { self.update(); }
   void drop() override { self.drop(); }
   refusal refuses_shape(std::size_t i) override { return self.refuses_shape(i); }
@@ -169,8 +168,7 @@ class typed_exchange : protected typed_parts<Self, Comm, Inner, Range, Algorithm
  private:
   friend hooks;
   void update_early(std::size_t) {}
-  void begin_step() {}
-  void refuse_step() {}
+  void update_in_passing(bool) {}
   void drop() {}
 
   void make_leaf_sums() {

@@ -258,8 +258,8 @@ void gradient_exchange<T>::exchange(bool updates) {
 template <class T>
 void gradient_exchange<T>::exchange_and_update() {
   if (!local_.is_exchanged()) {
-    hooks_.begin_step();
-    core::with_rollback([&] { exchange(true); }, [&] { hooks_.refuse_step(); });
+    hooks_.update_in_passing(true);
+    core::with_rollback([&] { exchange(true); }, [&] { hooks_.update_in_passing(false); });
   }
   update_all();
 }
