@@ -138,6 +138,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     o.next = nullptr;
     o.previous = newest;
     o.finished = o.has_failed = false;
+    o.is_stopped = newest && newest->is_stopped;
     o.waiting = {};
     o.is_up = o.is_point_to_point() && (!newest || newest->is_up);
     if (o.is_point_to_point()) pairs->enqueue(o);
@@ -362,7 +363,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     take_over();
     take_back(o);
     if (!o.previous && oldest != &o) return;  // not in the queue
-    for (operation* later = o.next; later; later = later->next) later->has_failed = true;
+    for (operation* later = o.next; later && !later->is_stopped; later = later->next)
+      later->has_failed = later->is_stopped = true;
     remove(o);
   }
 };

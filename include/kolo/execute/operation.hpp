@@ -39,6 +39,7 @@ struct operation {
   backoff waiting{};
   bool finished = false;
   bool has_failed = false;         ///< it, or one before, has thrown, or its views are the caller's again
+  bool is_stopped = false;         ///< one before was abandoned: so are all later ones
   int peer = -1;                   ///< of a pair operation: the other rank
   bool is_up = false;              ///< of a pair operation: no collective precedes it any more
   std::uint64_t flight_index = 0;  ///< of a pair operation: its entry in the flight recorder
