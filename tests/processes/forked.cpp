@@ -158,6 +158,50 @@ TEST_CASE("a forked child may destroy its copy of a request, and the rank's oper
   CHECK(end.no_process_left);
 }
 
+TEST_CASE(
+    "a forked child may destroy its copy of an optimizer whose exchange a helper has, and the exchange continues") {
+  const auto end = on_processes(2, [](auto& comm) -> std::string {
+    struct parameter {
+      std::vector<float> value = std::vector<float>(10, 1), gradient = std::vector<float>(10, 1);
+    };
+    std::vector<parameter> model(2);
+    kolo::background exchange;
+    std::jthread helper{[&](std::stop_token stop) { exchange.run(stop); }};
+    kolo::distributed_optimizer optimizer{
+        comm, kolo::replicated{kolo::update::sgd{.rate = 1}}, model, {.helper = &exchange}};
+    optimizer.ready(1);  // the helper waits for the other gradient
+    const auto said = child{[&] {
+                        ::alarm(60);
+                        const auto refused = end_of([&] { optimizer.ready(2); });  // there is none
+                        std::destroy_at(&optimizer);
+                        return refused + ", ";
+                      }}.result();
+    optimizer.ready(0), optimizer.step();
+    return said + end_of([&] { kolo::barrier(comm); }) + ' ' + std::to_string(int(model[0].value[9]));
+  });
+  CHECK(end.said == std::vector<std::string>{"invalid argument 0, fine 0", "invalid argument 1, fine 0"});
+}
+
+TEST_CASE("restore_checkpoint in a forked child is refused before it reads the file") {
+  const auto end = on_processes(1, [](auto& comm) -> std::string {
+    struct parameter {
+      std::vector<float> value = std::vector<float>(10, 1), gradient{};
+    };
+    std::vector<parameter> model(1);
+    const std::string path = "/tmp/kolo-forked-" + std::to_string(::getpid());
+    kolo::save_checkpoint(path, model);
+    model[0].value[0] = 2;
+    const auto said = child{[&] {
+                        const auto words = words_of([&] { kolo::restore_checkpoint(comm, path, model); });
+                        return words + (model[0].value[0] == 2 ? "" : ", but it has read the file");
+                      }}.result();
+    kolo::restore_checkpoint(comm, path, model);
+    ::unlink(path.c_str());
+    return said + ", then " + std::to_string(int(model[0].value[0]));
+  });
+  CHECK(end.said[0] == refusal("restore_checkpoint", 0) + ", then 1");
+}
+
 TEST_CASE("a forked child may destroy its copy of symmetric memory, and the ranks' memory remains") {
   const auto end = on_processes(2, [](auto& comm) {
     std::optional x{kolo::symmetric<int>(comm, 1)};

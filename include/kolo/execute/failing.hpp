@@ -102,7 +102,8 @@ struct failing {
     throw error{f};
   }
 
-  /// This rank rejects its caller's arguments. The others are notified, since they wait for it.
+  /// This rank rejects its caller's arguments. The others are notified, since they wait for it. (Not for a forked
+  /// child, whose optimizer may refuse before its first call does.)
   [[noreturn, gnu::cold, gnu::noinline]] void refuse(const char* operation_name, const std::string& sentence) {
     auto& transport = self().transport;
     const int rank = transport.rank();
@@ -115,7 +116,7 @@ struct failing {
     const error mine{f};
     f.code = errc::peer_failed;
     f.text = core::text_of({"refused its arguments, so the others cannot go on: ", sentence});
-    if (transport.size() > 1) transport.fail(f);
+    if (transport.size() > 1 && self().process.is_this()) transport.fail(f);
     mark_reported();
     throw mine;
   }

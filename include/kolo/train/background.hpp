@@ -3,6 +3,7 @@
 #pragma once
 
 #include <kolo/core/error.hpp>
+#include <kolo/core/own_process.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -76,13 +77,15 @@ class background {
     if (std::exchange(is_lent_, true)) return false;
     work_ = work;
     argument_ = argument;
+    lender_ = {};
     is_taken_ = is_cancelled_ = false;
     changed_.notify_all();
     return true;
   }
-  /// Waits until that call has returned, and rethrows its exception. Errors: `timeout` if no helper starts it within
-  /// `timeout`.
+  /// Waits until that call has returned, and rethrows its exception. In a forked child, where no helper runs, it does
+  /// nothing. Errors: `timeout` if no helper starts it within `timeout`.
   void take_back(std::chrono::nanoseconds timeout) {
+    if (!lender_.is_this()) return;
     std::unique_lock lock{mutex_};
     const auto is_taken = [&] { return work_ == nullptr || is_taken_; };
     if (!changed_.wait_for(lock, timeout, [&] { return is_taken() || has_ended_; }) || !is_taken()) {
@@ -99,7 +102,7 @@ class background {
 
   /// The same, but that call ends as soon as it learns of it: by one of the next two.
   void cancel(std::chrono::nanoseconds timeout) {
-    change([&] { is_cancelled_ = true; });
+    if (lender_.is_this()) change([&] { is_cancelled_ = true; });
     take_back(timeout);
   }
 
@@ -135,7 +138,8 @@ class background {
   void (*work_)(void*) = nullptr;
   void* argument_ = nullptr;
   bool is_lent_ = false, is_taken_ = false, is_cancelled_ = false, has_ended_ = false;
-  int runs_ = 0;  ///< calls of `run` now
+  detail::core::own_process lender_{};  ///< the process that has lent it last
+  int runs_ = 0;                        ///< calls of `run` now
   std::exception_ptr thrown_;
 };
 

@@ -71,6 +71,7 @@ void restore_checkpoint(auto& comm, const std::string& path, AnyParameters auto&
     int code = 0;
     fixed_text<256> text{};
   } verdict;
+  detail::train::begin(comm, "restore_checkpoint");
   if (comm.rank() == root) try {
       kolo::load_checkpoint(path, parameters);
     } catch (const error& e) {
