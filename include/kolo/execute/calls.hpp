@@ -110,6 +110,9 @@ std::chrono::nanoseconds time_limit(const engine<T>& e);
 /// Ends the calls of the other ranks, whose cause is this text.
 template <class T>
 void pass_on(engine<T>& e, std::string_view text);
+/// The same while an exception ends this rank's call before it has begun.
+template <class T>
+void break_by_exception(engine<T>& e, const char* call);
 
 /// Collective: the node of each rank, exchanged over the transport, or over its host transport if its views are of a
 /// device. `mine`: this rank's.

@@ -326,7 +326,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     const bool had_reported = has_reported;
     try {
       if (!o.finished) wait(o);
-      guard(o, epilogue);
+      epilogue();
       return true;
     } catch (...) {  // NOLINT: the communicator keeps the cause
       keep_unreported(had_reported);

@@ -52,6 +52,10 @@ template <class T>
 void pass_on(engine<T>& e, std::string_view text) {
   e.pass_on(text);
 }
+template <class T>
+void break_by_exception(engine<T>& e, const char* call) {
+  e.pass_on(core::ended_by_exception(call));
+}
 
 /// The fingerprint's lowest byte is the kind, so that a mismatch can be reported by name.
 constexpr std::uint32_t fingerprint(kind k, std::uint32_t types, std::uint64_t count, int root) {

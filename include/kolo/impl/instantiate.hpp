@@ -44,6 +44,7 @@
                                                    const kolo::detail::execute::call_types&, kolo::call_site);         \
   TEMPLATE std::chrono::nanoseconds kolo::detail::execute::time_limit<T>(const kolo::detail::execute::engine<T>&);     \
   TEMPLATE void kolo::detail::execute::pass_on<T>(kolo::detail::execute::engine<T>&, std::string_view);                \
+  TEMPLATE void kolo::detail::execute::break_by_exception<T>(kolo::detail::execute::engine<T>&, const char*);          \
   TEMPLATE std::byte* kolo::detail::execute::token_of<T>(kolo::detail::execute::engine<T>&, std::byte*);               \
   TEMPLATE std::vector<int> kolo::detail::execute::allgather_nodes<T>(kolo::detail::execute::engine<T>&, int);         \
   TEMPLATE kolo::detail::shm::resource_pointer kolo::detail::shm::heap_under<T>(kolo::detail::execute::engine<T>&);    \

@@ -439,6 +439,42 @@ void check_fails_for_good(Run run, std::size_t n, int th, Start start, Other oth
 
 }  // namespace
 
+TEST_CASE("a view that throws while its call is prepared, or its elements are copied, fails the communicator") {
+  const auto op = kolo::wire<kolo::scaled<std::int8_t, 32>>(kolo::sum);  // copies groups that are not full
+  // Each rank makes a call on x; on rank 1 the next run of x throws when `soon` is called.
+  const auto check = [](auto call) {
+    const auto said = on_threads(2, [&](auto& comm) {
+      std::vector<float> x(40, 1);
+      int left = -1;
+      const view_that_throws<float> view{{&left}, x};
+      try {
+        call(comm, view, [&] { left = comm.rank() == 1 ? 1 : -1; });
+      } catch (const std::runtime_error&) {
+      }
+      left = -1;
+      return words_of([&] { kolo::barrier(comm); });
+    });
+    for (const auto& words : said) CHECK(words.find("rank 1: an exception ended") != std::string::npos);
+    for (const auto& words : said) CHECK(words.ends_with(": a bug of the user's"));
+  };
+  check([](auto& comm, auto& x, auto soon) { soon(), kolo::allreduce(comm, x, kolo::sum); });
+  check([](auto& comm, auto& x, auto soon) { soon(), kolo::start_allreduce(comm, x, kolo::sum).wait(); });
+  check([](auto& comm, auto& x, auto soon) { soon(), kolo::plan_allreduce(comm, x, kolo::sum).run(); });
+  check([](auto& comm, auto& x, auto soon) {
+    soon();
+    comm.rank() == 0 ? kolo::send(comm, x, 1) : kolo::receive(comm, x, 0);
+  });
+  check([&](auto& comm, auto& x, auto soon) {
+    auto plan = kolo::plan_allreduce(comm, x, op);
+    soon(), plan.run();
+  });
+  check([&](auto& comm, auto& x, auto soon) {
+    auto request = kolo::start_allreduce(comm, x, op);
+    kolo::barrier(comm);  // the request has finished
+    soon(), request.wait();
+  });
+}
+
 TEST_CASE("a started call in which something threw does not continue, whichever call reported it") {
   const auto threads = [](int p, auto f) { kolo::threads::run(p, f); };
   const auto messages = [](int p, auto f) { run_message_threads(p, f); };
