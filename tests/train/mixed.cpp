@@ -193,8 +193,8 @@ TEST_CASE("a checkpoint loaded during training clears what error feedback has ke
 TEST_CASE("local parameters of different sizes per rank load on 1 to 3 ranks; other sizes are refused") {
   const scratch_directory here;
   struct owner {
-    std::vector<float> shared, own;
-    std::vector<any_parameter<float>> parameters() { return {{shared, shared}, {own, own, true}}; }
+    std::vector<float> shared, own, of_shared = shared, of_own = own;
+    std::vector<any_parameter<float>> parameters() { return {{shared, of_shared}, {own, of_own, true}}; }
   };
   const auto of_rank = [](int r, float x) {
     return owner{std::vector<float>(10, x), std::vector<float>(4 + 2 * static_cast<std::size_t>(r % 2), x + 1)};
@@ -547,6 +547,16 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
     CHECK(contains(why({{first.first(5), of_first.first(5)}, {second.first(6), of_first.last(6)}}, is_sharded), words));
     CHECK(why({{first.first(4), of_first.first(4)}, {first.last(6), of_first.last(6)}}, is_sharded).empty());
     CHECK(contains(why({{first, of_first}, {first, of_second}}, is_sharded), words) == is_sharded);
+    const auto apart = [&](const std::string& one, const std::string& other, const std::vector<parameter>& of) {
+      const auto said = why(of, is_sharded);
+      const auto pair = [](const std::string& a, const std::string& b) { return a + " and " + b + " share elements"; };
+      CHECK((contains(said, pair(one, other)) || contains(said, pair(other, one))));
+    };
+    apart("the value of parameter 0", "the gradient of parameter 0", {{first, first}});
+    apart("the value of parameter 0", "the gradient of parameter 0", {{first.first(6), first.last(6)}});
+    apart("the value of parameter 1", "the gradient of parameter 0", {{first, of_first}, {of_first, of_second}});
+    apart("the value of parameter 0", "the gradient of parameter 2",
+          {{first, of_first}, {first.first(2), of_second.first(2)}, {second.first(1), first.subspan(6, 1)}});
   }
   std::string other;
   kolo::threads::run(2, [&](auto& comm) {
@@ -565,7 +575,32 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
     std::vector<column> both;
     for (std::size_t i : {0u, 1u}) both.push_back({{&a[i], {5}, {2}}, {&of_a[i], {5}, {2}}});
     kolo::sharded_optimizer{comm, rule, both};
+    const std::vector<column> value_and_gradient{{{&a[0], {5}, {2}}, {&a[1], {5}, {2}}}};  // by turns
+    kolo::sharded_optimizer{comm, rule, value_and_gradient};
   });
+}
+
+TEST_CASE("ranks that plan different buckets each report what the other has not, if it has no elements or no bucket") {
+  const auto reported = [](any_parameter<float> more, bool is_first) {
+    std::string all[2];
+    kolo::threads::run(2, [&](auto& comm) {
+      struct named : any_parameter<float> {
+        std::string name = "one";
+      };
+      std::vector<float> value(5), gradient(5);
+      std::vector<named> parameters{{{value, gradient}}};
+      if (comm.rank() == 1) parameters.insert(is_first ? parameters.begin() : parameters.end(), {more});
+      all[comm.rank()] = said([&] { kolo::distributed_optimizer{comm, descent{}, parameters}; });
+    });
+    for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
+    const auto here = [](const std::string& words) { return words.substr(words.find("here: ")); };
+    CHECK(here(all[0]) != here(all[1]));
+    return here(all[1]);
+  };
+  kolo::row_list rows;
+  CHECK(contains(reported({}, false), "here: 2 parameters (1 empty, 0 with rows, 0 local) in 1 bucket of"));
+  CHECK(contains(reported({.rows = &rows}, false), "(1 empty, 1 with rows, 0 local)"));
+  CHECK(contains(reported({.local = true}, true), "(1 empty, 0 with rows, 1 local)"));
 }
 
 TEST_CASE("shared elements are found in views with and without gaps, also within one view") {

@@ -69,9 +69,18 @@ class local_gradients {
   std::size_t size() const { return tensors_.size(); }
   const any_tensor& tensor(std::size_t i) const { return *tensors_[i]; }
 
-  /// Errors: `invalid_argument` if parameters share elements, which would be exchanged and updated more than once.
-  void refuse_shared_gradients() const { refuse_shared(&any_tensor::add_gradient); }
-  void refuse_shared_values() const { refuse_shared(&any_tensor::add_value); }
+  /// Errors: `invalid_argument` if parameters share elements, which would be exchanged and updated more than once; of
+  /// gradients also if one shares elements with a value.
+  void refuse_shared_gradients() const { refuse_shared(true); }
+  void refuse_shared_values() const { refuse_shared(false); }
+
+  /// The numbers of parameters, as text: not all of them show in the buckets.
+  std::string message() const {
+    std::size_t empty = 0, sparse = 0, local = 0;
+    for (const auto& t : tensors_) empty += t->elements == 0, sparse += t->is_sparse, local += t->is_local;
+    return core::text_of({size(), size() == 1 ? " parameter (" : " parameters (", empty, " empty, ", sparse,
+                          " with rows, ", local, " local)"});
+  }
 
   /// What ranks must have alike beside their buckets.
   void add_to(core::digest& d) const {
@@ -178,18 +187,29 @@ class local_gradients {
   static constexpr const char* in_each_pass = "call ready in each pass of a step, or in none";
 
   /// Compares intervals first, and runs only of those that overlap: a run may be one element.
-  void refuse_shared(void (any_tensor::*add)(std::vector<memory_of>&, std::size_t, bool) const) const {
+  void refuse_shared(bool of_gradients) const {
     std::vector<memory_of> all, runs;
+    const auto add = [&](std::vector<memory_of>& to, std::size_t i, bool as_one) {
+      tensor(i).add_memory(to, i, true, as_one);
+      if (of_gradients) tensor(i).add_memory(to, i, false, as_one);
+    };
     for (std::size_t i = 0; i < size(); ++i)
-      if (!tensor(i).is_local) (tensor(i).*add)(all, i, true);
-    if (first_overlap(all) == all.end()) return;
+      if (!tensor(i).is_local) add(all, i, true);
+    if (!first_overlap(all, of_gradients)) return;
     const std::vector<char> overlap = that_overlap(all, size());
     for (std::size_t i = 0; i < size(); ++i)
-      if (overlap[i]) (tensor(i).*add)(runs, i, false);
-    if (const auto at = first_overlap(runs); at != runs.end())
-      throw error{errc::invalid_argument,
-                  tensor(at[0].parameter).name + " and " + tensor(at[1].parameter).name +
-                      " share elements: a tensor that several layers use is one parameter, and is named once"};
+      if (overlap[i]) add(runs, i, false);
+    const auto found = first_overlap(runs, of_gradients);
+    if (!found) return;
+    const auto& [a, b] = *found;
+    const bool differ = a.is_value != b.is_value;
+    const auto in_words = [&](const memory_of& m) {
+      return (!differ ? "" : m.is_value ? "the value of " : "the gradient of ") + tensor(m.parameter).name;
+    };
+    throw error{errc::invalid_argument,
+                in_words(a) + " and " + in_words(b) + " share elements: " +
+                    (differ ? "each value and each gradient has memory of its own"
+                            : "a tensor that several layers use is one parameter, and is named once")};
   }
   std::string not_ready(std::size_t i) const {
     return "step before the end of the backward pass: " + tensor(i).name + " is not ready";

@@ -29,6 +29,7 @@ using item_of = decltype(*std::begin(std::declval<R&>()));
 /// | paired | `.gradient` has as many elements as `.value`: each is the derivative by the value at the same index |
 /// | stays  | both keep their addresses as long as an optimizer of this library uses them |
 /// | once   | no two parameters share an element: a tensor that several layers use is one parameter |
+/// | apart  | no value shares an element with a gradient, its own or another's |
 ///
 /// Optional members: `.name`, text for messages; `.local`, true if each rank has its own value and gradient, which are
 /// not exchanged; `.rows`, a `kolo::row_list*`, not null if most rows of the gradient are zero and only the others are

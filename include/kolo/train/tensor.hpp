@@ -9,6 +9,7 @@
 #include <kolo/train/parameter.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,15 +32,25 @@ inline constexpr bool has_wire = requires {
 template <class Op>
 inline constexpr bool has_wire_of_groups = 0 < reduce::wire_group<reduce::wire_element_t<Op, float>>;
 
-/// Contiguous elements: their first address, the one past the last, and the index of their parameter.
+/// Contiguous elements: their first address, the one past the last, and the index of their parameter, whose value or
+/// gradient they are.
 struct memory_of {
   std::uintptr_t first, end;
   std::size_t parameter;
+  bool is_value;
 };
-/// Sorts them. Returns the first one that overlaps the next, or the end.
-[[gnu::cold]] inline auto first_overlap(std::vector<memory_of>& all) {
+/// Sorts them. Returns two that overlap, unless both are values and `values_may`.
+[[gnu::cold]] inline std::optional<std::array<memory_of, 2>> first_overlap(std::vector<memory_of>& all,
+                                                                           bool values_may) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  return std::adjacent_find(all.begin(), all.end(), [](const auto& a, const auto& b) { return b.first < a.end; });
+  const memory_of* last[2]{};  // of the gradients before, and of the values: the one that ends last
+  for (const memory_of& m : all) {
+    for (const memory_of* const before : last)
+      if (before && m.first < before->end && !(values_may && m.is_value && before->is_value))
+        return std::array{*before, m};
+    if (const auto*& its = last[m.is_value ? 1 : 0]; !its || its->end < m.end) its = &m;
+  }
+  return {};
 }
 /// Returns which of `parameters` have an entry in `all` (sorted) that overlaps another.
 [[gnu::cold]] inline std::vector<char> that_overlap(const std::vector<memory_of>& all, std::size_t parameters) {
@@ -65,10 +76,9 @@ class any_tensor {
   /// Rounds the gradient to the operator's wire type, and keeps the residual for the next step.
   virtual void round() = 0;
   virtual void forget_rest() = 0;
-  /// Adds the memory of the gradient, or of the value, of this parameter, whose number is `index`: all runs; or,
+  /// Adds the memory of the value, or of the gradient, of this parameter, whose number is `index`: all runs; or,
   /// `as_one`, the interval that contains them, and twice if they do not ascend, so that some may overlap.
-  virtual void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
-  virtual void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const = 0;
+  virtual void add_memory(std::vector<memory_of>& all, std::size_t index, bool is_value, bool as_one) const = 0;
 
   std::string name{};
   bool is_local = false, is_sparse = false;
@@ -101,11 +111,9 @@ class tensor final : public any_tensor {
       round_with_feedback<typename Op::wire_element>(gradient, rest_);
   }
 
-  void add_gradient(std::vector<memory_of>& all, std::size_t index, bool as_one) const override {
-    add_memory(gradient, all, index, as_one);
-  }
-  void add_value(std::vector<memory_of>& all, std::size_t index, bool as_one) const override {
-    add_memory(value, all, index, as_one);
+  void add_memory(std::vector<memory_of>& all, std::size_t index, bool is_value, bool as_one) const override {
+    const memory_of none{UINTPTR_MAX, 0, index, is_value};
+    is_value ? add_memory_of(value, all, none, as_one) : add_memory_of(gradient, all, none, as_one);
   }
 
   void forget_rest() override { rest_.clear(); }
@@ -134,12 +142,11 @@ class tensor final : public any_tensor {
     else return a.run(0).data() == b.run(0).data();
   }
 
-  static void add_memory(const View auto& view, std::vector<memory_of>& all, std::size_t index, bool as_one) {
-    memory_of whole{UINTPTR_MAX, 0, index};
+  static void add_memory_of(const View auto& view, std::vector<memory_of>& all, memory_of whole, bool as_one) {
     bool ascend = true;
     view::for_runs(view, [&](auto run) {
       const auto first = reinterpret_cast<std::uintptr_t>(run.data()), end = first + run.size_bytes();
-      if (!as_one) return all.push_back({first, end, index});
+      if (!as_one) return all.push_back({first, end, whole.parameter, whole.is_value});
       ascend = ascend && whole.end <= first;
       whole.first = std::min(whole.first, first), whole.end = std::max(whole.end, end);
     });

@@ -80,7 +80,7 @@ bucket_plan planned_alike(const communicator<T>& comm, const local_gradients& lo
     throw error{errc::mismatch,
                 "ranks plan different buckets: number, order or sizes of their parameters, or the options, differ; "
                 "here: " +
-                    made.message()};
+                    local.message() + " in " + made.message()};
   return made;
 }
 
