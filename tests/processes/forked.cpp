@@ -158,8 +158,7 @@ TEST_CASE("a forked child may destroy its copy of a request, and the rank's oper
   CHECK(end.no_process_left);
 }
 
-TEST_CASE(
-    "a forked child may destroy its copy of an optimizer whose exchange a helper has, and the exchange continues") {
+TEST_CASE("a forked child may destroy its copy of an optimizer that a helper serves") {
   const auto end = on_processes(2, [](auto& comm) -> std::string {
     struct parameter {
       std::vector<float> value = std::vector<float>(10, 1), gradient = std::vector<float>(10, 1);
