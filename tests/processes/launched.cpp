@@ -133,6 +133,25 @@ TEST_CASE("meet: processes meet by a common name, with any rank numbers") {
                     "kolo: meet takes a name, and a rank that is one of the ranks: rank 0 of 1 as \"\" is none");
 }
 
+TEST_CASE("meet: a name of world or of grow is another one") {
+  const auto name = "apart " + std::to_string(::getpid());
+  wire calls;
+  child world{[&] {
+    ::setenv("KOLO_JOB", name.c_str(), 1);
+    ::setenv("KOLO_RANK", "0", 1);
+    ::setenv("KOLO_SIZE", "2", 1);
+    calls.say("!");
+    return end_of([] { kolo::shm::world(); });
+  }};
+  child group{[&]() -> std::string {
+    kolo::shm::launch(1, [&](auto& comm) { calls.say("!"), comm.grow(name); });
+    return "";
+  }};
+  calls.hear(2);
+  for (const auto& other : {name + "/0", "grow/" + name})
+    CHECK(end_of([&] { kolo::shm::meet(1, 2, other, {.timeout = std::chrono::milliseconds{500}}); }) == "timeout 0");
+}
+
 TEST_CASE("world: after a failure, all ranks call it again under the same name") {
   wire has_failed;
   const auto worlds_of = [&](const char* rank) {

@@ -122,7 +122,7 @@ Comm meet(int rank, int size, std::string_view name, const options& o) {
     throw error{errc::invalid_argument, "meet takes a name, and a rank that is one of the ranks: rank " +
                                             std::to_string(rank) + " of " + std::to_string(size) + " as \"" +
                                             std::string{name} + "\" is none"};
-  auto job = detail::launch::job_name({}, name);
+  auto job = detail::launch::job_name({}, name) + "/meet";  // no name of `world` or `grow`
   return Comm{detail::launch::meet<typename Comm::transport_type>(rank, size, std::move(job), o, o.timeout)};
 }
 

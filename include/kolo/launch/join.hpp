@@ -27,7 +27,7 @@ namespace kolo::inline KOLO_ABI::detail::launch {
 template <class Memory>
 std::string meeting_place(std::string_view meeting) {
   const auto who = std::derived_from<Memory, shm::private_mapping> ? "threads " + std::to_string(::getpid()) : "grow";
-  return job_name({}, who + '/' + std::string{meeting});
+  return job_name({}, meeting) + '/' + who;
 }
 
 /// A region of processes' memory, as offered to newcomers: its file is sent along.

@@ -159,19 +159,18 @@ inline os::descriptor connect_to(const std::string& name) {
 }
 
 /// Where rank 0 listens if its name is taken already: a place that no process can take beforehand, and that all ranks
-/// can find.
-inline std::string further_place(const std::string& name) { return name + '#' + os::random_letters(16); }
+/// can find. No name begins like this, so it is no other meeting's.
+inline std::string further_place(const std::string& name) { return '#' + os::random_letters(16) + name; }
 
 /// All such places in `sockets`, which is the kernel's list of them; its holder is checked after connecting.
 template <class Used = void>
 std::vector<std::string> further_places(const std::string& name, std::string_view sockets) {
-  const std::string beginning = '@' + name + '#';
-  const std::size_t length = beginning.size() + 16;
+  constexpr std::size_t before = 17;  // characters
+  const std::string ending = name + '\n';
   std::vector<std::string> found;
-  for (auto at = sockets.find(beginning); at != sockets.npos; at = sockets.find(beginning, at + length)) {
-    const auto place = sockets.substr(at, length + 1);
-    if (place.find('\n') == length) found.emplace_back(place.substr(1, length - 1));
-  }
+  for (auto at = sockets.find(ending); at != sockets.npos; at = sockets.find(ending, at + 1))
+    if (at > before && sockets.substr(at - before - 1, 2) == "@#")
+      found.emplace_back(sockets.substr(at - before, before + name.size()));
   return found;
 }
 

@@ -355,15 +355,27 @@ TEST_CASE("if another process has bound the socket's name, the ranks meet at ano
 }
 
 TEST_CASE("further_places finds a job's further socket names, and no others") {
-  const std::string place = further_place("kolo/job a/0"), other = further_place("kolo/job a/0");
-  CHECK(place != other);
-  const std::string line = "00: 00000002 00000000 00010000 0005 01 12345 ";
-  const std::string sockets = "Num RefCount Protocol Flags Type St Inode Path\n" + line + '\n' + line +
-                              "@kolo/job a/0\n" + line + '@' + place + '\n' + line + '@' + place + "0\n" + line + '@' +
-                              further_place("kolo/job a/1") + '\n' + line + "@kolo/job a/0#12\n" + line + '@' + other +
-                              '\n' + line + "@kolo/job a/0#12";
-  CHECK(further_places("kolo/job a/0", sockets) == std::vector{place, other});
-  CHECK(further_places("kolo/job a/0", "").empty());
+  for (const std::string name : {"kolo/job a/0", "kolo/job two\nlines/0"}) {
+    const std::string place = further_place(name), other = further_place(name);
+    CHECK(place != other);
+    const std::string line = "00: 00000002 00000000 00010000 0005 01 12345 ";
+    const std::string sockets = "Num RefCount Protocol Flags Type St Inode Path\n" + line + '\n' + line + '@' + name +
+                                '\n' + line + '@' + place + '\n' + line + '@' + place + "0\n" + line + '@' +
+                                further_place("kolo/job a/1") + '\n' + line + '@' + name + "#2026-11-30T16:53\n" +
+                                line + "@#12" + name + '\n' + line + '@' + other + '\n' + line + '@' +
+                                place.substr(0, 18);
+    CHECK(further_places(name, sockets) == std::vector{place, other});
+    CHECK(further_places(name, "").empty());
+    CHECK(further_places(name, name + '\n').empty());
+  }
+}
+
+TEST_CASE("a rank waits for its own rank 0, whatever other meetings there are") {
+  const auto job = fresh_job();
+  const auto more = job + "#2026-11-30T16:53";  // as many characters as further_place adds
+  const testing::child other{[&] { return meet(options_for(more, 0, 2)); }};
+  while (!connect_to(more)) ::sched_yield();
+  CHECK(meet(options_for(job, 1, 2, 300ms)).starts_with("timeout(0): kolo: rendezvous, rank 1: rank 0 was not found"));
 }
 
 TEST_CASE("a name that is too long is refused") {
