@@ -257,9 +257,10 @@ struct encounters {
   bool stranger = false;  ///< the place is held by another user, or by a process that does not answer
 };
 
-/// Whether it cannot answer. Its place may still be taken: by a process that it has forked.
-inline bool is_silent(const os::process_id& host) {
-  return os::is_stopped(host) || (host.pid > 0 && !os::is_alive(host));
+/// Whether it cannot answer. Its place may still be taken: by a process that it has forked. A group that grows has
+/// other ranks, and newcomers do not wait for one that is stopped.
+inline bool is_silent(const os::process_id& host, bool is_growing) {
+  return (is_growing && os::is_stopped(host)) || (host.pid > 0 && !os::is_alive(host));
 }
 
 /// One attempt of another rank at one place: empty if rank 0 is not there, or closed without a reply.
@@ -272,7 +273,11 @@ std::optional<admission> try_to_join(const rendezvous_options& options, const st
   met.stranger = who.uid != ::geteuid();
   if (met.stranger) return std::nullopt;
   met.host = {who.pid, os::read_status(who.pid).start_time};
-  met.stranger = options.is_growing && is_silent(met.host);
+  pollfd watched{socket.get(), POLLIN, 0};
+  const auto has_gone = [&] {  // and left neither a reply nor the end of its socket, which a forked process holds
+    return is_silent(met.host, options.is_growing) && ::poll(&watched, 1, 0) <= 0;
+  };
+  met.stranger = has_gone();
   if (met.stranger) return std::nullopt;
   const auto begin = rendezvous_clock::now();
   const hello_message hello = greet(options, deadline - begin);
@@ -281,13 +286,13 @@ std::optional<admission> try_to_join(const rendezvous_options& options, const st
   // Rank 0 may report which rank did not come. Another group's rank 0 reports at once that it has the place.
   constexpr std::chrono::nanoseconds moment = std::chrono::seconds{1};
   const auto until = deadline + moment;
-  pollfd watched{socket.get(), POLLIN, 0};
   while (::poll(&watched, 1,
                 milliseconds_until(std::min(
                     until, rendezvous_clock::now() + std::min<std::chrono::nanoseconds>(moment, check())))) <= 0) {
     const auto now = rendezvous_clock::now();
-    met.stranger = options.is_growing && (is_silent(met.host) || (options.rank == 0 && now > begin + moment));
-    if (met.stranger || now >= until) return std::nullopt;
+    const bool goes = has_gone();
+    met.stranger = options.is_growing && (goes || (options.rank == 0 && now > begin + moment));
+    if (goes || met.stranger || now >= until) return std::nullopt;
   }
   os::descriptor file;
   const auto answer = receive_reply(socket.get(), file);
@@ -326,7 +331,7 @@ auto rendezvous_at(const rendezvous_options& options, rendezvous_clock::time_poi
     if (auto joined = try_to_join(options, options.name, started, met, check)) return join(*std::move(joined));
     if (options.rank != 0 && attempt % 16 == 0)
       if (auto joined = try_further_places(options, started, met, check)) return join(*std::move(joined));
-    if (!options.is_growing && met.host.pid > 0 && !os::is_alive(met.host))
+    if (!options.is_growing && !met.stranger && met.host.pid > 0 && !os::is_alive(met.host))
       throw give_up(errc::peer_died, "rank 0 died before all had come");
     if (rendezvous_clock::now() >= started + options.timeout) break;
     ::poll(nullptr, 0, options.is_growing && attempt > 1000 ? 5 : 1);  // a newcomer may wait for hours

@@ -378,6 +378,26 @@ TEST_CASE("a rank waits for its own rank 0, whatever other meetings there are") 
   CHECK(meet(options_for(job, 1, 2, 300ms)).starts_with("timeout(0): kolo: rendezvous, rank 1: rank 0 was not found"));
 }
 
+TEST_CASE("a child forked by a rank 0 that has died does not keep the next job from the name") {
+  const auto job = fresh_job();
+  testing::wire holds, over;
+  testing::child died{[&] {
+    const auto listener = listen_at(job);
+    if (::fork() == 0) {
+      holds.say("!");
+      over.hear();
+      ::_exit(0);
+    }
+    return "";
+  }};
+  holds.hear();
+  died.await_end();
+  for (const auto& said : testing::in_children(3, [&](int r) { return meet(options_for(job, r, 3)); }))
+    CHECK(said == "ok 7");
+  over.say("!");
+  CHECK(died.result() == "");
+}
+
 TEST_CASE("a name that is too long is refused") {
   CHECK_THROWS_AS(
       rendezvous(options_for(std::string(200, 'x'), 0, 2), [](shared_mapping&, const members&) { return 0u; }),
