@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // The fault-injecting transport: without a fault it keeps all laws although pieces are seen late; with a fault, the error reports what was planned.
 #include <kolo/observe/faulty.hpp>
+#include <kolo/observe/traced.hpp>
 #include <kolo/point_to_point.hpp>
 
 #include "collectives/ranks.hpp"
@@ -113,4 +114,23 @@ TEST_CASE("the transport laws hold although pieces are seen late") {
 TEST_CASE("a planned fault happens where it is planned, and nowhere else") {
   expect_the_plan<over_slots_wire>();
   expect_the_plan<over_messages_wire>();
+}
+
+TEST_CASE("traced and faulty decorate each other") {
+  const auto named = [](auto& comm) -> std::string {
+    kolo::watch(comm);
+    if (const auto wrong = sums_are_right(comm); !wrong.empty()) return wrong;
+    const auto& log = comm.transport().log();
+    for (std::size_t i = 0; i < log.size(); ++i)
+      if (log[i].kind == kolo::trace_event::what::waited && log[i].operation != std::string{"allreduce"})
+        return "an event has no name";
+    return log.size() > 0 ? "" : "there are no events";
+  };
+  const auto late = kolo::fault_plan{.seed = 5};
+  CHECK(with_plan<kolo::traced<over_slots_wire>>(3, late, named) == all_say(3, ""));
+  CHECK(with_plan<kolo::traced<over_messages_wire>>(3, late, named) == all_say(3, ""));
+  CHECK(with_plan<kolo::faulty<kolo::traced<kolo::threads::transport>>>(3, late, named) == all_say(3, ""));
+  CHECK(with_plan<kolo::faulty<kolo::traced<message_transport>>>(3, late, named) == all_say(3, ""));
+  expect_the_plan<kolo::traced<over_slots_wire>>();
+  expect_the_plan<kolo::faulty<kolo::traced<message_transport>>>();
 }

@@ -6,7 +6,8 @@
 
 namespace kolo::inline KOLO_ABI::detail::observe {
 
-/// A base of decorators. It is part of the communicator that it watches, so a move ends the watching.
+/// A virtual base of decorators: one that decorates another has it in common with that one. It is part of the
+/// communicator that it watches, so a move ends the watching.
 class engine_observer {
  public:
   engine_observer() = default;

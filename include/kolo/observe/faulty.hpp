@@ -42,7 +42,7 @@ struct fault_plan {
 namespace detail::observe {
 /// What the two specializations share: the plan of one rank, and its progress.
 template <Transport Base>
-class fault_injector : public Base, public engine_observer {
+class fault_injector : public Base, public virtual engine_observer {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
 

@@ -66,7 +66,7 @@ class trace_log {
 namespace detail::observe {
 /// What the two specializations share. A rank that waits does not read the clock: the wait ends at the next event.
 template <Transport Base>
-class tracer : public Base, public engine_observer {
+class tracer : public Base, public virtual engine_observer {
  public:
   using abilities = kolo::abilities<>;  ///< none of its own; it has those of Base that it does not hide
 
