@@ -161,6 +161,24 @@ TEST_CASE("composite: an operator of a call on one transport that calls on the o
     }
 }
 
+TEST_CASE("composite: a communicator of one transport outlives the other, on some ranks sooner than on others") {
+  for (const bool keeps_first : {true, false})
+    CHECK(on_ranks<over_both>(3, [&](auto& comm, complaints& wrong) {
+            auto both = std::make_unique<composite_threads<>>(comm.split(0, 0));
+            int x[]{1};
+            kolo::allreduce(*both, x, kolo::sum);
+            kolo::barrier(*both);
+            if (!keeps_first) kolo::allreduce(*both, x, kolo::sum);
+            const auto go_on = [&](auto part) {
+              if (comm.rank() == 1) both.reset();
+              kolo::allreduce(part, x, kolo::sum);
+            };
+            if (keeps_first) go_on(both->first());
+            else go_on(both->second());
+            wrong.expect(x[0] == (keeps_first ? 9 : 27), "the sum");
+          }) == "");
+}
+
 TEST_CASE("composite: plans of both transports, and split") {
   CHECK(on_ranks<over_both>(4, [](auto& comm, complaints& wrong) {
           int x[]{1}, all[4]{};

@@ -136,7 +136,12 @@ class composite_state final : public shared_failure {
     is_turn_of_first_ = is_first;  // not earlier: the operator of a call that ends here may call
   }
 
+  /// The transport that is left continues the numbers of the one that leaves: on other ranks both may still be there.
   void leave(bool is_first) override {
+    if (a_ && b_ && is_first == is_turn_of_first_) {
+      if (is_first) b_->sequence = a_->sequence;
+      else a_->sequence = b_->sequence;
+    }
     if (is_first) a_ = nullptr;
     else b_ = nullptr;
   }
