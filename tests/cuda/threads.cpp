@@ -154,6 +154,23 @@ TEST_CASE("device threads: several devices; without peer access the native allre
   cuda_double::the.devices = 1;
 }
 
+TEST_CASE(
+    "device threads: a copy between devices is direct where CUDA allows that, and else staged in the host's memory") {
+  cuda_double::the.devices = 2;
+  for (const bool are_apart : {false, true}) {
+    cuda_double::the.devices_are_apart = are_apart;
+    cuda_double::the.reached.clear();
+    const auto before = cuda_double::the.staged;
+    on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
+      tensor<float> x{of_rank(comm.rank(), 100), s};
+      kolo::allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+      expect_same(wrong, "sum", comm.rank(), x.values(), summed(4, 100));
+    });
+    CHECK((cuda_double::the.staged > before) == are_apart);
+  }
+  cuda_double::the.devices_are_apart = false;
+  cuda_double::the.devices = 1;
+}
 TEST_CASE("device threads: peer access is queried once") {
   cuda_double::the.devices = 2;
   on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {

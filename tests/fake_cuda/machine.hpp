@@ -77,7 +77,7 @@ struct machine {
   std::map<cudaStream_t, std::shared_ptr<stream_state>> streams;
   std::map<cudaEvent_t, event_state> events;
   std::byte* arena = nullptr;
-  std::size_t used = 0, launches = 0, copies = 0, waits = 0, pinned_blocks = 0, frees = 0;
+  std::size_t used = 0, launches = 0, copies = 0, staged = 0, waits = 0, pinned_blocks = 0, frees = 0;
   std::atomic<int> questions = 0;       ///< queries of devices and of peer access
   std::size_t spinning = 0, moved = 0;  ///< kernels that wait for others, and the phases they have run
   std::uintptr_t names = 1;

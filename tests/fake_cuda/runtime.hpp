@@ -42,6 +42,7 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
+  if (the.devices_are_apart) return failing(cudaErrorPeerAccessUnsupported);
   ++the.questions;
   const bool is_new = device != device_of_thread && the.reached.insert({device_of_thread, device}).second;
   return is_new ? cudaSuccess
@@ -117,6 +118,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   using namespace cuda_double;
   const guard held{the.lock};
   if (is_to_fail("cudaMemcpyAsync")) return failing(cudaErrorUnknown);
+  const auto is_away = [&](const void* p) {
+    const allocation* const a = the.find(p);
+    const int device = the.streams.at(stream)->device;
+    return a && a->type == cudaMemoryTypeDevice && a->device != device && !the.reached.contains({device, a->device});
+  };
+  the.staged += is_away(to) || is_away(from);
   ++the.copies;
   the.put(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;

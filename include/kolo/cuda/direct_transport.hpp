@@ -210,6 +210,7 @@ class direct_transport : public PeerMemory::base_transport {
       const auto copy_all = [&](const detail::cuda::imported_memory* by) {
         copy(m.data, by[peer].data, m.bytes, stream);
       };
+        static_cast<void>(enable_peer_access(by[peer]));  // else CUDA stages the copy in the host's memory
       if (!consume(peer, peer + 1, stream, copy_all)) break;
     }
   }
@@ -239,10 +240,13 @@ class direct_transport : public PeerMemory::base_transport {
   }
   void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
     const auto& args = *together_.args;
+  cudaError_t enable_peer_access(const detail::cuda::imported_memory& peer) {
+    if (peer.device < 0 || peer.device == device()) return cudaSuccess;
+    return peer_exchange_.peer_memory().enable_peer_access(peer.device);
+  }
     for (int r = 0; r < size(); ++r) {
       const auto i = std::size_t(r);
-      if (r != rank() && by[r].device >= 0 && by[r].device != device())
-        peer_exchange_.peer_memory().enable_peer_access(by[r].device);
+      if (r != rank()) kolo::cuda::check(enable_peer_access(by[r]), "cudaDeviceEnablePeerAccess");
       ins_[i] = r == rank() ? args.in.base : by[r].data;
       outs_[i] = r == rank() ? args.out.base : by[r].out;
     }

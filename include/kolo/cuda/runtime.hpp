@@ -84,10 +84,10 @@ inline bool devices_reach_each_other() {
     }
   return true;
 }
-/// Lets work on the current device access the memory of another one.
-inline void reach(int device) {
+/// Lets work on the current device access the memory of another one. Returns why it cannot.
+inline cudaError_t reach(int device) {
   const cudaError_t e = forgotten(cudaDeviceEnablePeerAccess(device, 0));
-  if (e != cudaErrorPeerAccessAlreadyEnabled) check(e, "cudaDeviceEnablePeerAccess");
+  return e == cudaErrorPeerAccessAlreadyEnabled ? cudaSuccess : e;
 }
 
 /// The stream's device; of the default stream, the current one. -1 before CUDA 12.8, which cannot report it.

@@ -63,8 +63,8 @@ class between_processes {
     edge_of(peer).own[k].make_wait(stream);
   }
 
-  static bool kernels_reach_all() { return true; }   ///< the constructor has checked it
-  static void enable_peer_access(int /*device*/) {}  // opening memory enables it
+  static bool kernels_reach_all() { return true; }                               ///< the constructor has checked it
+  static cudaError_t enable_peer_access(int /*device*/) { return cudaSuccess; }  // opening memory enables it
 
   /// Closes the memory of the peers; no work touches it any more.
   void leave() {

@@ -6,9 +6,9 @@
 #include <kolo/launch/threads.hpp>
 #include <kolo/shm/slot_transport.hpp>
 
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
 
@@ -50,8 +50,11 @@ class in_process {
     if (!kernels_reach_all_) kernels_reach_all_ = kolo::cuda::devices_reach_each_other();
     return *kernels_reach_all_;
   }
-  void enable_peer_access(int device) {
-    if (reached_.insert(device).second) kolo::cuda::reach(device);
+  /// Asks CUDA once for each device.
+  cudaError_t enable_peer_access(int device) {
+    const auto [known, is_new] = reached_.try_emplace(device);
+    if (is_new) known->second = kolo::cuda::reach(device);
+    return known->second;
   }
 
  private:
@@ -80,7 +83,7 @@ class in_process {
   std::size_t slots_;
   std::vector<edge> edges_;
   mutable std::optional<bool> kernels_reach_all_{};
-  std::set<int> reached_{};
+  std::map<int, cudaError_t> reached_{};  ///< by device: why it is not
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::cuda
