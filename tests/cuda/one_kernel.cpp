@@ -88,6 +88,20 @@ TEST_CASE("one kernel: several devices") {
   CHECK(cuda_double::raised_elsewhere == 0);
   cuda_double::the.devices = 1;
 }
+TEST_CASE("one kernel: plans of devices that cannot access each other's memory run call by call") {
+  cuda_double::the.devices = 2;
+  cuda_double::the.devices_are_apart = true;
+  with_one_kernel({3}, [](auto&, auto& comm, complaints& wrong) {
+    const kolo::cuda::stream s;
+    tensor<float> x{of_rank(comm.rank(), 100), s};
+    auto plan = kolo::plan_allreduce(comm, x.view(), kolo::max, kolo::ring{}, {.stream = s});
+    for (int k = 0; k < 3; ++k) plan.run();
+    expect_same(wrong, "maximum", comm.rank(), x.values(), of_rank(2, 100));
+    wrong.expect(plan.how() == "call by call", plan.how());
+  });
+  cuda_double::the.devices_are_apart = false;
+  cuda_double::the.devices = 1;
+}
 TEST_CASE("one kernel: a forked copy of a rank stops no kernel of the rank") {
   std::barrier both{2};
   int status = -1;

@@ -16,11 +16,11 @@
 
 namespace kolo::inline KOLO_ABI::cuda {
 
-/// As Base, except for plans and restarted requests of named algorithms. The first time, every rank records the work
-/// that it would put on its stream, and all records are joined into one program. Then, and in every later run, one
-/// kernel on each device runs it for all ranks there: on the stream of the lowest of them, after the work on the
-/// streams of all ranks; work that they put there afterwards comes after it. Its rounds wait for each other by flags in
-/// device memory. The results are those of the call, bit for bit.
+/// As Base, except for plans and restarted requests of named algorithms, where all devices can access each other's
+/// memory. The first time, every rank records the work that it would put on its stream, and all records are joined into
+/// one program. Then, and in every later run, one kernel on each device runs it for all ranks there: on the stream of
+/// the lowest of them, after the work on the streams of all ranks; work that they put there afterwards comes after it.
+/// Its rounds wait for each other by flags in device memory. The results are those of the call, bit for bit.
 ///
 /// * All ranks run the same plan, or none runs one.
 /// * All blocks of a kernel run at once (a cooperative launch), and all kernels are loaded before the first one begins.
@@ -98,6 +98,7 @@ class one_kernel : public Base {
 
   auto executor() const { return detail::cuda::capturing_executor{Base::executor(), captured_}; }
 
+  bool captures(const collective_args& args) const { return !args.native && this->kernels_reach_all(); }
   /// Captures put() the first time.
   ticket repeat(captured_messages& r, auto put) {
     if (!r.is_captured_) capture(r, put);

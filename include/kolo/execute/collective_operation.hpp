@@ -52,8 +52,8 @@ class native_run final : public driver {
 };
 
 /// A transport that captures stream work: `repeat(captured, put)` calls put(), or replays the work captured from it.
-/// Its tickets are done at once; if `repeat` returns a ticket, it is waited for, and the transport's native operation
-/// is not captured.
+/// Its tickets are done at once; if `repeat` returns a ticket, it is waited for, and `captures(args)` tells whether the
+/// call is captured: the transport's native operation is not.
 template <class T>
 concept CapturesMessages = MessageTransport<T> && Capturable<T>;
 template <class T>
@@ -120,9 +120,10 @@ class collective_operation : public operation {
 
   /// Marks it as persistent: the transport may capture it.
   void make_persistent() {
+    if constexpr (repeats_by_ticket)
+      if (!engine_.transport.captures(args_)) return;
     if constexpr (CapturesMessages<T>)
-      if (!captured_ && !is_point_to_point() && !(repeats_by_ticket && args_.native))
-        captured_.emplace(engine_.transport);
+      if (!captured_ && !is_point_to_point()) captured_.emplace(engine_.transport);
   }
   /// How it runs, in words.
   std::string how() const requires CapturesMessages<T> {
