@@ -162,6 +162,13 @@ TEST_CASE("device: a wrong current device, or memory not on the device, is refus
   cuda_double::the.devices = 1;
 }
 
+TEST_CASE("device: requests and plans progress on their device while another one is current") {
+  cuda_double::the.devices = 2;
+  on_devices({2},
+             [](auto& comm, complaints& wrong, cudaStream_t s) { progresses_under_another_device(comm, wrong, s); });
+  cuda_double::the.devices = 1;
+}
+
 TEST_CASE("device: set_device takes the device of the local rank, or names what is missing") {
   CHECK(kolo::cuda::set_device(0) == 0);
   ::setenv("CUDA_VISIBLE_DEVICES", "3", 1);

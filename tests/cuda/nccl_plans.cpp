@@ -36,6 +36,13 @@ kolo::device_strided<float, 2> columns(tensor<float>& t) { return {t.data(), {75
 
 }  // namespace
 
+TEST_CASE("nccl: requests and plans progress on their device while another one is current") {
+  cuda_double::the.devices = 2;
+  CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, cudaStream_t s) {
+          progresses_under_another_device(comm, wrong, s);
+        }) == "");
+  cuda_double::the.devices = 1;
+}
 TEST_CASE("nccl: a plan runs call by call, then is captured, then launched as a graph") {
   for (const int p : {2, 3, 4})
     CHECK(on_device_ranks(p, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {

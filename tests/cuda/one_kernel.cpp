@@ -102,6 +102,14 @@ TEST_CASE("one kernel: plans of devices that cannot access each other's memory r
   cuda_double::the.devices_are_apart = false;
   cuda_double::the.devices = 1;
 }
+TEST_CASE("one kernel: requests and plans progress on their device while another one is current") {
+  cuda_double::the.devices = 2;
+  with_one_kernel({2, 3}, [](auto&, auto& comm, complaints& wrong) {
+    const kolo::cuda::stream s;
+    progresses_under_another_device(comm, wrong, s);
+  });
+  cuda_double::the.devices = 1;
+}
 TEST_CASE("one kernel: a forked copy of a rank stops no kernel of the rank") {
   std::barrier both{2};
   int status = -1;

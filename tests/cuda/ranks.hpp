@@ -113,4 +113,29 @@ void keeps_the_order_of_streams(C& comm, complaints& wrong, cudaStream_t s) {
   kolo::barrier(comm, {.stream = s});
   expect_same(wrong, "plan", r, x.values(), expected);
 }
+
+/// Requests and plans that were made while the communicator's device was current progress while another one is: on a
+/// stream, and on the default stream of their device.
+template <class C>
+void progresses_under_another_device(C& comm, complaints& wrong, cudaStream_t s) {
+  const int p = comm.size(), r = comm.rank(), mine = kolo::cuda::current_device();
+  tensor<float> x{of_rank(r, 300), s}, y{of_rank(r, 300), s}, z{of_rank(r, 300), nullptr};
+  {
+    auto request = kolo::start_allreduce(comm, x.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    auto plan = kolo::plan_allreduce(comm, z.view(), kolo::sum, kolo::ring{});
+    kolo::cuda::set_device(1 - mine);
+    request.wait();
+    for (int k = 0; k < 4; ++k) plan.run();
+    wrong.expect(kolo::cuda::current_device() == 1 - mine, "another device is current afterwards");
+    kolo::cuda::set_device(mine);
+    auto dropped = kolo::start_allreduce(comm, y.view(), kolo::sum, kolo::ring{}, {.stream = s});
+    kolo::cuda::set_device(1 - mine);  // the request's destructor waits
+  }
+  kolo::cuda::set_device(mine);
+  expect_same(wrong, "request", r, x.values(), summed(p, 300));
+  expect_same(wrong, "dropped", r, y.values(), summed(p, 300));
+  auto four_times = summed(p, 300);
+  for (auto& v : four_times) v *= static_cast<float>(p * p * p);
+  expect_same(wrong, "plan", r, z.values(), four_times);
+}
 }  // namespace testing

@@ -105,6 +105,14 @@ TEST_CASE("device processes: several devices; devices without peer access are an
   cuda_double::the.devices_are_apart = false;
   cuda_double::the.devices = 1;
 }
+TEST_CASE("device processes: another device may be current where a request is waited for and the communicator ends") {
+  cuda_double::the.devices = 2;
+  on_devices({2}, [](auto& comm, complaints& wrong, cudaStream_t s) {
+    progresses_under_another_device(comm, wrong, s);
+    kolo::cuda::set_device(1 - kolo::cuda::current_device());  // closes the peer's memory all the same
+  });
+  cuda_double::the.devices = 1;
+}
 TEST_CASE("device processes: memory allocated at the address of freed memory is opened anew") {
   on_devices({2}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {
     tensor<float> kept{of_rank(0, 10), s};

@@ -171,6 +171,13 @@ TEST_CASE(
   cuda_double::the.devices_are_apart = false;
   cuda_double::the.devices = 1;
 }
+TEST_CASE("device threads: requests and plans progress on their device while another one is current") {
+  cuda_double::the.devices = 2;
+  on_devices({2, 4},
+             [](auto& comm, complaints& wrong, cudaStream_t s) { progresses_under_another_device(comm, wrong, s); });
+  cuda_double::the.devices = 1;
+}
+
 TEST_CASE("device threads: peer access is queried once") {
   cuda_double::the.devices = 2;
   on_devices({4}, [](auto& comm, complaints& wrong, const kolo::cuda::stream& s) {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -58,11 +59,22 @@ struct allocation {
   std::uint32_t number = 0;  ///< unique among all allocations ever made
   bool is_of_a_pool = false;
 };
-/// Memory of another process, mapped here.
+/// Memory of another process, mapped here for one device.
 struct window {
   std::size_t bytes;
   std::uint32_t number;
-  int openings;
+  int openings, device;
+};
+inline thread_local int device_of_thread = 0;
+/// By name. Each device has a default stream, whose name is null.
+struct all_streams : std::map<cudaStream_t, std::shared_ptr<stream_state>> {
+  std::shared_ptr<stream_state>& at(cudaStream_t name) {
+    if (name) return map::at(name);
+    auto& s = (*this)[reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(device_of_thread) + 1)];
+    if (!s) s = std::make_shared<stream_state>();
+    s->device = device_of_thread;
+    return s;
+  }
 };
 
 /// The whole state, behind one lock.
@@ -74,7 +86,7 @@ struct machine {
   std::set<std::pair<int, int>> reached;  ///< (a, b): a has access to b's memory
   bool takes_all_memory = false;  ///< host memory counts as device memory, for tests that were written for host memory
   std::map<const std::byte*, allocation> memory;
-  std::map<cudaStream_t, std::shared_ptr<stream_state>> streams;
+  all_streams streams;
   std::map<cudaEvent_t, event_state> events;
   std::byte* arena = nullptr;
   std::size_t used = 0, launches = 0, copies = 0, staged = 0, waits = 0, pinned_blocks = 0, frees = 0;
@@ -91,7 +103,6 @@ struct machine {
   machine() {
     arena = static_cast<std::byte*>(
         ::mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    streams[nullptr] = std::make_shared<stream_state>();
   }
   machine(const machine&) = delete;
   ~machine() {  // frees pinned memory that the program has leaked
@@ -199,7 +210,11 @@ struct machine {
   }
 };
 inline machine the;
-inline thread_local int device_of_thread = 0;
+/// Before a kernel is launched: its stream must be of the current device.
+inline void expect_current(cudaStream_t s) {
+  if (the.streams.at(s)->device != device_of_thread)
+    throw std::runtime_error{"a kernel is launched on a stream of another device than the current one"};
+}
 inline thread_local cudaError_t last_error = cudaSuccess;
 /// The result of a failing call; cudaGetLastError returns it as well until it is read.
 inline cudaError_t failing(cudaError_t e) { return last_error = e; }

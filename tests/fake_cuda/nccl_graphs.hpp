@@ -65,6 +65,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t s) {
   if (from->capture) return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);
   ++launched;
   const auto own = std::make_shared<stream_state>();
+  own->device = from->device;
   auto* const name = reinterpret_cast<cudaStream_t>(the.names++ << 8);
   the.streams[name] = own;
   the.put(name, [from, before = from->put] { the.run_to(*from, before); });

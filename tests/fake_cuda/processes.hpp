@@ -99,12 +99,12 @@ cudaError_t cudaIpcOpenMemHandle(void** p, cudaIpcMemHandle_t handle, unsigned f
   if (the.devices_are_apart && h.device != device_of_thread) return failing(cudaErrorPeerAccessUnsupported);
   ++the.questions;
   for (auto& [at, w] : the.windows)
-    if (w.number == h.number) return ++w.openings, *p = at, cudaSuccess;
+    if (w.number == h.number && w.device == device_of_thread) return ++w.openings, *p = at, cudaSuccess;
   const auto room = (h.bytes + 4095) / 4096 * 4096;
   void* const at = ::mmap(nullptr, room, the.open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_NORESERVE,
                           the.common->file(), static_cast<off_t>(h.at));
   if (at == MAP_FAILED) return failing(cudaErrorMapBufferObjectFailed);
-  the.windows[static_cast<std::byte*>(at)] = {room, h.number, 1};
+  the.windows[static_cast<std::byte*>(at)] = {room, h.number, 1, device_of_thread};
   ++the.common->allocation(h.number).openings;
   return *p = at, cudaSuccess;
 }
@@ -112,7 +112,7 @@ cudaError_t cudaIpcCloseMemHandle(void* p) {
   using namespace cuda_double;
   const guard held{the.lock};
   const auto found = the.windows.find(static_cast<std::byte*>(p));
-  if (found == the.windows.end()) return failing(cudaErrorInvalidValue);
+  if (found == the.windows.end() || found->second.device != device_of_thread) return failing(cudaErrorInvalidValue);
   if (--found->second.openings > 0) return cudaSuccess;
   --the.common->allocation(found->second.number).openings;
   ::munmap(p, found->second.bytes);

@@ -4,8 +4,6 @@
 
 #include "fake_cuda/machine.hpp"
 
-#include <stdexcept>
-
 // Defines the functions that cuda_runtime_api.h declares, so a changed signature does not compile. Include it in one file of a program.
 
 namespace kolo::inline KOLO_ABI::detail::cuda {
@@ -16,6 +14,7 @@ void launch_work(cudaStream_t stream, std::size_t items, const Work& work) {
   ++cuda_double::the.launches;
   if (cuda_double::last_error != cudaSuccess)
     throw std::runtime_error{"an error of an earlier call was left for the launch to find"};
+  cuda_double::expect_current(stream);
   cuda_double::the.put(stream, [items, work] {
     for (std::size_t i = items; i-- > 0;) work(i);
   });
@@ -42,8 +41,8 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
 cudaError_t cudaDeviceEnablePeerAccess(int device, unsigned) {
   using namespace cuda_double;
   const guard held{the.lock};
-  if (the.devices_are_apart) return failing(cudaErrorPeerAccessUnsupported);
   ++the.questions;
+  if (the.devices_are_apart) return failing(cudaErrorPeerAccessUnsupported);
   const bool is_new = device != device_of_thread && the.reached.insert({device_of_thread, device}).second;
   return is_new ? cudaSuccess
                 : failing(device == device_of_thread ? cudaErrorInvalidDevice : cudaErrorPeerAccessAlreadyEnabled);
@@ -118,13 +117,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   using namespace cuda_double;
   const guard held{the.lock};
   if (is_to_fail("cudaMemcpyAsync")) return failing(cudaErrorUnknown);
+  ++the.copies;
   const auto is_away = [&](const void* p) {
     const allocation* const a = the.find(p);
     const int device = the.streams.at(stream)->device;
     return a && a->type == cudaMemoryTypeDevice && a->device != device && !the.reached.contains({device, a->device});
   };
   the.staged += is_away(to) || is_away(from);
-  ++the.copies;
   the.put(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }
@@ -203,7 +202,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   if (stream->capture)
     return is_forbidden(), failing(cudaErrorStreamCaptureUnsupported);  // CUDA could capture it, but kolo does not
   auto& point = the.events.at(e);
-  if (point.device != (s ? stream->device : device_of_thread)) return failing(cudaErrorInvalidResourceHandle);
+  if (point.device != stream->device) return failing(cudaErrorInvalidResourceHandle);
   point.stream = stream;
   point.after = stream->put;
   if (point.shared && point.shared->is_destroyed) return failing(cudaErrorInvalidResourceHandle);

@@ -109,6 +109,7 @@ template <class Program>
 void launch_together(cudaStream_t stream, int blocks, const Program& all) {
   const cuda_double::guard held{cuda_double::the.lock};
   if (blocks > cuda_double::blocks_at_once) throw std::runtime_error{"more blocks than can run at once"};
+  cuda_double::expect_current(stream);
   ++cuda_double::the.launches;
   const bool others_first = cuda_double::launched_together++ % 2 == 0;
   cuda_double::the.put(stream, [all, others_first, device = cuda_double::device_of_thread,

@@ -32,6 +32,7 @@ struct all_but_recording {
   int heap();
   std::string refusal(const collective_args&);
   int rank_of(const rank_identity&) const;
+  int make_current() const;
   void acquire_turn(std::uint64_t&);
   void adopt_first_failure(failure&) const;
   void compare(const char*, const detail::execute::call_signature&, std::chrono::nanoseconds);
@@ -44,17 +45,36 @@ struct all : all_but_recording {
 template <class T>
 constexpr unsigned abilities_of() {
   unsigned bits = 0, bit = 1;
-  for (const bool one :
-       {Flushable<T>,    ChecksCalls<T>, Observable<T>,           SeesExits<T>,        Identifiable<T>, LendsBuffers<T>,
-        Tuned<T>,        NodeAware<T>,   SeesOversubscription<T>, SelfClocked<T>,      TakesOptions<T>, Pipelined<T>,
-        TakesRuns<T>,    Capturable<T>,  HasExecutor<T>,          HasHostTransport<T>, HasToken<T>,     HasHeap<T>,
-        RefusesCalls<T>, FindsRanks<T>,  TakesTurns<T>,           AdoptsFailures<T>,   ComparesCalls<T>}) {
+  for (const bool one : {Flushable<T>,
+                         ChecksCalls<T>,
+                         Observable<T>,
+                         SeesExits<T>,
+                         Identifiable<T>,
+                         LendsBuffers<T>,
+                         Tuned<T>,
+                         NodeAware<T>,
+                         SeesOversubscription<T>,
+                         SelfClocked<T>,
+                         TakesOptions<T>,
+                         Pipelined<T>,
+                         TakesRuns<T>,
+                         Capturable<T>,
+                         HasExecutor<T>,
+                         HasHostTransport<T>,
+                         HasToken<T>,
+                         HasHeap<T>,
+                         RefusesCalls<T>,
+                         FindsRanks<T>,
+                         TakesTurns<T>,
+                         AdoptsFailures<T>,
+                         ComparesCalls<T>,
+                         WorksOnDevice<T>}) {
     if (one) bits |= bit;
     bit <<= 1;
   }
   return bits;
 }
-constexpr unsigned every = (1u << 23) - 1;
+constexpr unsigned every = (1u << 24) - 1;
 template <class T>
 constexpr bool lacks_only(int which) {
   return abilities_of<T>() == (every & ~(1u << which));
@@ -128,6 +148,9 @@ struct no_common_failure : all {
 struct no_comparison : all {
   bool compare(int, int);
 };
+struct no_device : all {
+  int make_current();
+};
 static_assert(lacks_only<no_flush>(0) && lacks_only<no_checks>(1) && lacks_only<no_recorder>(2) &&
               lacks_only<no_exits>(3) && lacks_only<no_identity>(4));
 static_assert(lacks_only<no_lending>(5) && lacks_only<no_tuning>(6) && lacks_only<no_nodes>(7) &&
@@ -137,7 +160,7 @@ static_assert(lacks_only<no_options>(10) && lacks_only<no_pipeline>(11) && lacks
 static_assert(lacks_only<no_executor>(14) && lacks_only<no_host_transport>(15) && lacks_only<no_token>(16) &&
               lacks_only<no_heap>(17));
 static_assert(lacks_only<no_refusal>(18) && lacks_only<no_search>(19) && lacks_only<no_turns>(20) &&
-              lacks_only<no_common_failure>(21) && lacks_only<no_comparison>(22));
+              lacks_only<no_common_failure>(21) && lacks_only<no_comparison>(22) && lacks_only<no_device>(23));
 
 static_assert(Shrinkable<threads::transport> && Shrinkable<messages<threads::transport>> &&
               !Shrinkable<virtual_time::transport>);

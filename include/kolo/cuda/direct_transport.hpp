@@ -23,7 +23,8 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// * After an error the caller may use the tensors in work on the stream of that call, and on the host once it has
 ///   waited for that stream.
 /// * The communicator works on the device that is current at its first call. Later calls need the same device to be
-///   current; another one is an error that names both, as is a view in another device's memory.
+///   current; another one is an error that names both, as is a view in another device's memory. Requests and plans that
+///   have been made may be waited for and run while another one is current, and the communicator destroyed.
 ///
 /// `PeerMemory` defines how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as
 /// the executor is, so that this header needs no kernels until they are used.)
@@ -34,7 +35,7 @@ class direct_transport : public PeerMemory::base_transport {
  public:
   using abilities =
       kolo::abilities<ability::shrink, ability::host_transport, ability::executor, ability::options, ability::token,
-                      ability::flush, ability::pipeline, ability::tuning, ability::refusal>;
+                      ability::flush, ability::pipeline, ability::tuning, ability::refusal, ability::device>;
   static constexpr memory_space space = memory_space::device;
 
   using options = call_options;
@@ -57,7 +58,8 @@ class direct_transport : public PeerMemory::base_transport {
   }
 
   using base_transport::failed, base_transport::rank, base_transport::size, base_transport::timeout;
-  int device() const { return work_.device(); }       ///< -1 before the first call
+  int device() const { return work_.device(); }  ///< -1 before the first call
+  auto make_current() const { return work_.make_current(); }
   base_transport& host_transport() { return *this; }  ///< where bytes of the host can travel, between calls
 
   // Failure and waiting.
@@ -208,9 +210,9 @@ class direct_transport : public PeerMemory::base_transport {
       const message& m = q.receives.front();
       if (!peer_exchange_.is_published(*this, peer, m.bytes, m.tag, mismatch())) break;
       const auto copy_all = [&](const detail::cuda::imported_memory* by) {
+        static_cast<void>(enable_peer_access(by[peer]));  // else CUDA stages the copy in the host's memory
         copy(m.data, by[peer].data, m.bytes, stream);
       };
-        static_cast<void>(enable_peer_access(by[peer]));  // else CUDA stages the copy in the host's memory
       if (!consume(peer, peer + 1, stream, copy_all)) break;
     }
   }
@@ -238,12 +240,12 @@ class direct_transport : public PeerMemory::base_transport {
   auto mismatch() {
     return [this](int from) { detail::transport::report_mismatch(*this, from); };
   }
-  void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
-    const auto& args = *together_.args;
   cudaError_t enable_peer_access(const detail::cuda::imported_memory& peer) {
     if (peer.device < 0 || peer.device == device()) return cudaSuccess;
     return peer_exchange_.peer_memory().enable_peer_access(peer.device);
   }
+  void begin_kernel(const detail::cuda::imported_memory* by, cudaStream_t stream) {
+    const auto& args = *together_.args;
     for (int r = 0; r < size(); ++r) {
       const auto i = std::size_t(r);
       if (r != rank()) kolo::cuda::check(enable_peer_access(by[r]), "cudaDeviceEnablePeerAccess");
@@ -278,6 +280,7 @@ class direct_transport : public PeerMemory::base_transport {
   }
   void revoke() noexcept {
     try {
+      const auto here = make_current();
       if (peer_exchange_.is_awaiting()) peer_exchange_.revoke(*this, work_.use());
       work_.flush();  // as long as the stream is known to exist
     } catch (...) {   // the device has failed as well
@@ -287,6 +290,7 @@ class direct_transport : public PeerMemory::base_transport {
   /// After a failure the stream may never end; then the memory stays open until the process ends.
   void leave() noexcept try {
     if constexpr (requires { peer_exchange_.peer_memory().leave(); }) {
+      const auto here = make_current();
       for (backoff p; !work_.has_passed(); std::this_thread::yield())
         base_transport::check(p, {.operation = "leave", .peer = rank(), .timeout = timeout()});
       peer_exchange_.peer_memory().leave();

@@ -92,7 +92,7 @@ class on_device : private detail::cuda::pinned_pool,
                   public Base {  // in this order: the transport may still write to pinned memory when it is destroyed
  public:
   using abilities = kolo::abilities<ability::host_transport, ability::executor, ability::options, ability::token,
-                                    ability::flush, ability::pipeline, ability::refusal>;
+                                    ability::flush, ability::pipeline, ability::refusal, ability::device>;
   static constexpr memory_space space = memory_space::device;
 
   using options = call_options;
@@ -123,7 +123,8 @@ class on_device : private detail::cuda::pinned_pool,
 
   bool is_straight() const { return is_straight_; }
   int device() const { return work_.device(); }  ///< -1 before the first call
-  Base& host_transport() { return *this; }       ///< carries the host's bytes, between calls
+  auto make_current() const { return work_.make_current(); }
+  Base& host_transport() { return *this; }  ///< carries the host's bytes, between calls
 
   // Calls.
 

@@ -113,6 +113,7 @@ class routed {
     near_.flush();
   }
   std::byte* token() { return far_.token(); }
+  auto make_current() const requires WorksOnDevice<Far> { return far_.make_current(); }
 
   // Messages.
 

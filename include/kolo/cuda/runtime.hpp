@@ -123,6 +123,26 @@ struct destroyed_by {
 };
 template <class Handle, auto Destroy>
 using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyed_by<Destroy>>;
+
+/// While it lives, `device` is the calling thread's; then the earlier one is again. -1: it changes nothing.
+class current_device_scope {
+ public:
+  explicit current_device_scope(int device) {
+    if (device < 0) return;
+    if (const int now = kolo::cuda::current_device(); now != device) {
+      kolo::cuda::check(cudaSetDevice(device), "cudaSetDevice");
+      before_ = now;
+    }
+  }
+  current_device_scope(const current_device_scope&) = delete;
+  current_device_scope& operator=(const current_device_scope&) = delete;
+  ~current_device_scope() {
+    if (before_ >= 0) static_cast<void>(kolo::cuda::forgotten(cudaSetDevice(before_)));
+  }
+
+ private:
+  int before_ = -1;
+};
 }  // namespace kolo::inline KOLO_ABI::detail::cuda
 
 namespace kolo::inline KOLO_ABI::cuda {

@@ -24,6 +24,7 @@ class work_stream {
     return kolo::cuda::stream_executor<Batch>{*copy_batch_};
   }
   int device() const { return device_; }  ///< -1 before the first call
+  current_device_scope make_current() const { return current_device_scope{device_}; }
   bool is_moved_from() const { return !copy_batch_; }
 
   /// Why these views are refused; empty: they are not. Of a view with many runs only the first and the last are

@@ -252,6 +252,12 @@ struct engine : transport::progress_client, failing<engine<T>> {
     if (const failure* const f = transport.failed()) [[unlikely]]
       this->throw_failure(*f);
   }
+  /// While the result lives, `o` progresses on the transport's device, whichever is current where a request is waited
+  /// for.
+  auto make_current([[maybe_unused]] operation& o) {
+    if constexpr (WorksOnDevice<T>) return guard(o, [&] { return transport.make_current(); });
+    else return nullptr;
+  }
 
   /// Fruitless polls in a row after which a loop around `test` yields the core.
   static constexpr int polls_in_a_row = 64;
@@ -259,6 +265,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   bool test(operation& o) {
     take_over();
     return taking_back(o, [&] {
+      [[maybe_unused]] const auto current = make_current(o);
       const auto a = advance(o);
       flush(o);
       if (a == advanced::stuck)
@@ -278,6 +285,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
   void wait(operation& o) {
     take_over();
     taking_back(o, [&] {
+      [[maybe_unused]] const auto current = make_current(o);
       for (;;) {
         switch (advance(o)) {
           case advanced::finished: return flush(o);

@@ -33,6 +33,7 @@ enum class ability {
   heap,              ///< allocates memory that peers address
   board,             ///< has a place for each rank where all others read
   refusal,           ///< cannot take every view
+  device,            ///< works on a device, which must be the thread's current one
   search,            ///< finds a rank by its identity
   turns,             ///< its operations alternate with another one's
   common_failure,    ///< fails together with another one
@@ -70,6 +71,7 @@ constexpr bool is_met() {
   if constexpr (A == ability::heap) return HasHeap<T>;
   if constexpr (A == ability::board) return HasBoard<T>;
   if constexpr (A == ability::refusal) return RefusesCalls<T>;
+  if constexpr (A == ability::device) return WorksOnDevice<T>;
   if constexpr (A == ability::search) return FindsRanks<T>;
   if constexpr (A == ability::turns) return TakesTurns<T>;
   if constexpr (A == ability::common_failure) return AdoptsFailures<T>;

@@ -139,6 +139,12 @@ template <class T>
 concept RefusesCalls = requires(T& t, collective_args& args) {
   { t.refusal(args) } -> std::same_as<std::string>;
 };
+/// Ability `device`, `make_current()`: while what it returns lives, the calling thread's current device is the one that
+/// the transport works on
+template <class T>
+concept WorksOnDevice = requires(const T& t) {
+  t.make_current();
+};
 /// Ability `search`, `rank_of(identity)`: the rank with that identity, faster than by `who` of each; -1: none
 template <class T>
 concept FindsRanks = requires(const T& t, const rank_identity& who) {

@@ -29,8 +29,9 @@ namespace kolo::inline KOLO_ABI::nccl {
 /// * The destructor waits, within the deadline, for this rank's stream, whose work needs the communicator, and for the
 ///   ranks that NCCL waits for in its finalization. After a failure it waits for nothing.
 ///
-/// The calling thread's current device must be the transport's, and streams must be of that device; anything else is an
-/// error that names both (for streams from CUDA 12.8 on).
+/// In a call the thread's current device must be the transport's, and streams must be of that device; anything else is
+/// an error that names both (for streams from CUDA 12.8 on). Requests and plans that have been made may be waited for
+/// and run while another device is current, and the communicator destroyed.
 ///
 /// (A template, as the executor is, so that this header needs no kernels until they are used.)
 template <class Batch>
@@ -38,9 +39,9 @@ class basic_transport : public detail::cuda::nccl_comm {
  public:
   static constexpr memory_space space = memory_space::device;
   static constexpr bool assumes_table = true;  ///< not measured
-  using abilities =
-      kolo::abilities<ability::executor, ability::options, ability::flush, ability::token, ability::pipeline,
-                      ability::capture, ability::nodes, ability::checks, ability::refusal, ability::comparison>;
+  using abilities = kolo::abilities<ability::executor, ability::options, ability::flush, ability::token,
+                                    ability::pipeline, ability::capture, ability::nodes, ability::checks,
+                                    ability::refusal, ability::comparison, ability::device>;
   using options = cuda::call_options;
   /// Empty: NCCL orders its work by the stream, so there is nothing to poll.
   struct ticket {};
@@ -108,6 +109,7 @@ class basic_transport : public detail::cuda::nccl_comm {
   }
   void flush() { work_.flush(); }
   std::byte* token() { return work_.token(); }
+  auto make_current() const { return work_.make_current(); }
 
   /// Puts the work of `put()` on the stream, by calling it or by launching the graph captured from it.
   void repeat(captured_messages& r, auto put) {
@@ -244,6 +246,7 @@ class basic_transport : public detail::cuda::nccl_comm {
     if (std::uncaught_exceptions() > exceptions_)
       return comm_.abort();  // before memory is freed, which waits for the device
     try {
+      const auto here = make_current();
       timeout_ = options_.timeout;
       wait_for_stream();
       wait_ready("ncclCommFinalize", comm_.finalize());
