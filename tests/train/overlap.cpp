@@ -44,7 +44,7 @@ bool trains_right(Comm& comm, bool calls_ready, kolo::background* helper) {
   const int p = comm.size();
   std::mt19937 order{static_cast<unsigned>(comm.rank())};
   kolo::distributed_optimizer optimizer{comm, descent{}, mine.parameters(), {.bucket_bytes = 200, .helper = helper}};
-  bool right = optimizer.buckets().buckets.size() == 4;
+  bool right = optimizer.buckets().buckets.size() == 4 && optimizer.buckets().cap_bytes == 200;
   for (int step = 0; step < 3; ++step) {
     indices tensors(sizes.size());
     for (std::size_t t = 0; t < tensors.size(); ++t) tensors[t] = t;
