@@ -590,7 +590,7 @@ TEST_CASE("ranks that plan different buckets each report what the other has not,
       std::vector<float> value(5), gradient(5);
       std::vector<named> parameters{{{value, gradient}}};
       if (comm.rank() == 1) parameters.insert(is_first ? parameters.begin() : parameters.end(), {more});
-      all[comm.rank()] = said([&] { kolo::distributed_optimizer{comm, descent{}, parameters}; });
+      all[comm.rank()] = words_of([&] { kolo::distributed_optimizer{comm, descent{}, parameters}; });
     });
     for (const auto& words : all) CHECK(contains(words, "ranks plan different buckets"));
     const auto here = [](const std::string& words) { return words.substr(words.find("here: ")); };
