@@ -252,8 +252,8 @@ struct engine : transport::progress_client, failing<engine<T>> {
     if (const failure* const f = transport.failed()) [[unlikely]]
       this->throw_failure(*f);
   }
-  /// While the result lives, `o` progresses on the transport's device, whichever is current where a request is waited
-  /// for.
+  /// While the result lives, `o` progresses on the transport's device, whichever is current where it is waited for, or
+  /// where another communicator's wait progresses it.
   auto make_current([[maybe_unused]] operation& o) {
     if constexpr (WorksOnDevice<T>) return guard(o, [&] { return transport.make_current(); });
     else return nullptr;
@@ -314,6 +314,7 @@ struct engine : transport::progress_client, failing<engine<T>> {
     const bool had_reported = e.has_reported;
     try {
       operation& o = *e.newest;
+      [[maybe_unused]] const auto current = e.make_current(o);
       const auto a = e.advance(o);
       e.flush(o);
       if (a != advanced::stuck) return transport::progress::moved;
