@@ -136,25 +136,22 @@ struct collective_fn {
     execute::begin_call(*on, name(Collective::K));
     using Call = std::remove_cvref_t<decltype(Collective::make(comm, args...))>;
     constexpr auto& types = execute::types_of<decltype(Call::in), decltype(Call::op), last_of<Args...>>;
-    const auto make = [&] { return or_break(*on, [&] { return Collective::make(comm, args...); }); };
-    if constexpr (M == call_mode::blocking) {
-      auto&& made = make();
-      if constexpr (requires { made.in.copy_in(); }) or_break(*on, [&] { made.in.copy_in(); });
-      execute::run_call(*on, made.args, options, types_now(types, made), site);
-      if constexpr (requires { made.in.copy_out(); }) or_break(*on, [&] { made.in.copy_out(); });
-    } else {
-      using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
-      auto* const made = new owned_call<Call>{make};
-      std::unique_ptr<execute::any_call> owned{made};  // one type for all calls
-      return Handle{on, std::move(owned), options, types_now(types, made->of), site};
+    try {
+      if constexpr (M == call_mode::blocking) {
+        auto&& made = Collective::make(comm, args...);
+        if constexpr (requires { made.in.copy_in(); }) made.in.copy_in();
+        execute::run_call(*on, made.args, options, types_now(types, made), site);
+        if constexpr (requires { made.in.copy_out(); }) made.in.copy_out();
+      } else {
+        using Handle = std::conditional_t<M == call_mode::nonblocking, request<T>, plan<T>>;
+        auto* const made = new owned_call<Call>{[&] { return Collective::make(comm, args...); }};
+        std::unique_ptr<execute::any_call> owned{made};  // one type for all calls
+        return Handle{on, std::move(owned), options, types_now(types, made->of), site};
+      }
+    } catch (...) {  // of a view, an operator or a schedule, and the other ranks wait for this one
+      execute::break_by_exception(*on, name(Collective::K));
+      throw;
     }
-  }
-
-  /// Returns f(). An exception of a view, an operator or a schedule there breaks the communicator, as one during the
-  /// call does: the other ranks wait for this one.
-  static decltype(auto) or_break(auto& e, auto f) try { return f(); } catch (...) {
-    execute::break_by_exception(e, name(Collective::K));
-    throw;
   }
 
   /// Elements whose type is known at run time only have names of their own.

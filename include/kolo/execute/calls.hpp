@@ -110,7 +110,7 @@ std::chrono::nanoseconds time_limit(const engine<T>& e);
 /// Ends the calls of the other ranks, whose cause is this text.
 template <class T>
 void pass_on(engine<T>& e, std::string_view text);
-/// The same while an exception ends this rank's call before it has begun.
+/// The same while an exception ends this rank's call; no effect if that has failed the transport already.
 template <class T>
 void break_by_exception(engine<T>& e, const char* call);
 

@@ -24,21 +24,17 @@ struct pending_call {
     execute::describe(run, call->args, summary_of(call->args), timeout_of(*e, call->args, options));
   }
   void enqueue() {
-    or_break([&] { call->begin(); }), has_ended = false;
+    e->guard(run, [&] { call->begin(); }), has_ended = false;
     if (check) check->restart(), e->enqueue_before(check->as_operation());
     core::with_rollback([&] { e->enqueue(run); }, [&] { abandon_check(); });
   }
   /// Ends the call once it has finished; only the first call has an effect.
   void end() {
-    if (!std::exchange(has_ended, true)) or_break([&] { call->end(); });
+    if (!std::exchange(has_ended, true)) e->guard(run, [&] { call->end(); });
   }
   void abandon() noexcept {
     e->abandon(run);
     abandon_check();
-  }
-  /// An exception of its views breaks the communicator.
-  void or_break(auto work) {
-    core::with_rollback(work, [&] { e->break_by_exception(run); });
   }
   void abandon_check() noexcept {
     if (check) e->abandon(check->as_operation());
