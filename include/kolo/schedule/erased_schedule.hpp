@@ -4,16 +4,9 @@
 
 #include <kolo/schedule/schedule.hpp>
 
-#include <cstddef>
-#include <vector>
+#include <new>
 
 namespace kolo::inline KOLO_ABI::detail::schedule {
-
-/// The transfers of all ranks in one round: those of rank r begin at first[r].
-struct transfers_of_round {
-  std::vector<transfer> all{};
-  std::vector<std::size_t> first{};
-};
 
 /// A schedule for one number of ranks.
 struct erased_schedule {
@@ -23,8 +16,8 @@ struct erased_schedule {
   constexpr virtual step at(int rank, int round) const = 0;
   /// For a permutation: whose blocks the rank ends with; `nobody` if the schedule does not declare it.
   constexpr virtual int source(int rank) const = 0;
-  /// Lists the steps of ranks 0 ... ranks - 1 in one virtual call.
-  virtual void list(int round, int ranks, transfers_of_round& to) const = 0;
+  /// Makes the steps of ranks first ... first + count - 1 in place, in one virtual call.
+  virtual void list(int round, int first, int count, step* to) const = 0;
 
  protected:
   constexpr ~erased_schedule() = default;
@@ -50,14 +43,8 @@ class erased final : public erased_schedule {
     if constexpr (requires { typed_.source(rank, size); }) return typed_.source(rank, size);
     else return nobody;
   }
-  void list(int round, int ranks, transfers_of_round& to) const override {
-    to.all.clear();
-    to.first.clear();
-    for (int r = 0; r < ranks; ++r) {
-      to.first.push_back(to.all.size());
-      for (const transfer& t : step{typed_.at(r, size, round)}) to.all.push_back(t);
-    }
-    to.first.push_back(to.all.size());
+  void list(int round, int first, int count, step* to) const override {
+    for (int i = 0; i < count; ++i) ::new (static_cast<void*>(to + i)) step(typed_.at(first + i, size, round));
   }
 
  private:

@@ -114,7 +114,9 @@ class step {
   union entry {  // most steps have one transfer; the other entries are not initialised
     char empty;
     transfer it;
-    constexpr entry() : empty{} {}
+    constexpr entry() {
+      if (std::is_constant_evaluated()) empty = 0;  // otherwise GCC clears all entries
+    }
     constexpr explicit entry(const transfer& t) : it{t} {}
   };
 

@@ -62,7 +62,7 @@ class event_driven {
   void prepare(int r) {
     auto& me = rank(r);
     if (me.round == s_.rounds) return;
-    me.now = s_.at(r, me.round);
+    s_.list(me.round, r, 1, &me.now);
     me.has_sent = false;
     me.missing = 0;
     me.combined = for_each_received(bytes_, r, s_.size, me.now, [&](int, std::size_t) { ++me.missing; });
@@ -75,7 +75,7 @@ class event_driven {
     auto& me = rank(r);
     for_each_sent(bytes_, r, s_.size, me.now, [&](int to, std::size_t n) {
       if (!bytes_.is_sent(n)) return;
-      const message_in_flight l{{r, n, machine_.send(r, to, n)}, me.round, {}};
+      const message_in_flight l{{n, machine_.send(r, to, n), r}, me.round, {}};
       if (!machine_.is_shared(r, to)) return deliver(to, l);
       if (free_.empty()) free_.push_back(&flying_.emplace_back());
       auto* const entry = free_.back();
@@ -105,7 +105,7 @@ class event_driven {
     taken_.clear();
     for_each_received(bytes_, r, s_.size, me.now, [&](int from, std::size_t n) {
       slot_[std::size_t(from)] = int(taken_.size());
-      taken_.push_back({nobody, n, 0});
+      taken_.push_back({n, 0, nobody});
     });
     std::erase_if(me.came, [&](const message_in_flight& l) {
       const int i = std::exchange(slot_[std::size_t(l.what.from)], nobody);

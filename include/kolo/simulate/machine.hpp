@@ -10,23 +10,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
 
-/// The n-th random delay of a rank, between 0 and 1; a pure function.
-constexpr double chance(std::uint64_t seed, int rank, std::uint64_t n) {
-  const auto of_rank = core::stir(seed + 0x9e3779b97f4a7c15u * (std::uint64_t(rank) + 1));
-  return double(core::stir(of_rank + 0x9e3779b97f4a7c15u * (n + 1)) >> 11) * 0x1p-53;
-}
+/// The random delays of a rank, each between 0 and 1.
+class delays {
+ public:
+  constexpr delays() = default;
+  constexpr delays(std::uint64_t seed, int rank) : state_{core::stir(seed + weyl * (std::uint64_t(rank) + 1))} {}
+  constexpr double next() { return double(core::stir(state_ += weyl) >> 11) * 0x1p-53; }
+
+ private:
+  static constexpr std::uint64_t weyl = 0x9e3779b97f4a7c15u;
+  std::uint64_t state_ = 0;
+};
 
 /// A message on its way to a rank.
 struct incoming {
-  int from = 0;
   std::size_t bytes = 0;
-  double at = 0;       ///< when it reaches the receiver's port; if is_in, when it has come in
+  double at = 0;  ///< when it reaches the receiver's port; if is_in, when it has come in
+  int from = 0;
   bool is_in = false;  ///< it has come in through the port
 };
 
@@ -49,6 +56,7 @@ class machine {
     ports_.resize(two_levels() ? 2 * ranks_ + nodes * std::size_t(n.cards_per_node) : ranks_);
     for (const kolo::simulate::straggler& s : n.stragglers)
       if (s.rank < ranks) of(s.rank).factor = s.factor;
+    for (int r = 0; r < ranks; ++r) of(r).random = {n.seed, r};
     for (int r = 0; r < ranks && two_levels(); ++r) assign_node(r);
   }
 
@@ -76,11 +84,11 @@ class machine {
     const bool inside = is_inside(from, to);
     const kolo::simulate::link& l = link_of(inside);
     apply_pending(me);
-    me.now += l.overhead * me.factor * noise(from, me);
+    me.now += l.overhead * me.factor * noise(me);
     auto& out = port_of(me, from, inside).out;
     const double leaves = std::max(me.now, out);
     out = leaves + double(bytes) * l.seconds_per_byte + l.gap;
-    return leaves + l.latency * noise(from, me);
+    return leaves + l.latency * noise(me);
   }
 
   struct position {};  ///< of a message on its path
@@ -102,7 +110,7 @@ class machine {
   }
 
   /// Receives the messages that the rank has waited for together.
-  void take(int r, std::vector<incoming>& all) {
+  void take(int r, std::span<incoming> all) {
     auto& me = of(r);
     apply_pending(me);
     sort(all);
@@ -111,7 +119,7 @@ class machine {
     if (two_levels()) sort(all);  // they came in through different ports
     for (const incoming& a : all) {
       const double overhead = link_of(is_inside(a.from, r)).overhead;
-      me.now = std::max(me.now, a.at) + overhead * me.factor * noise(r, me);
+      me.now = std::max(me.now, a.at) + overhead * me.factor * noise(me);
     }
   }
 
@@ -122,7 +130,7 @@ class machine {
   struct processor {
     double now = 0, factor = 1;
     std::size_t to_combine = 0;  ///< bytes; charged before anything else
-    std::uint64_t delays = 0;    ///< number of random delays so far
+    delays random{};
     int node = 0;
     std::size_t card = 0;
   };
@@ -136,16 +144,14 @@ class machine {
   port& port_of(const processor& me, int r, bool inside) {
     return ports_[inside ? ranks_ + std::size_t(r) : has_cards() ? me.card : std::size_t(r)];
   }
-  double noise(int r, processor& me) const {
-    return net_.noise == 0 ? 1 : 1 + net_.noise * chance(net_.seed, r, me.delays++);
-  }
+  double noise(processor& me) const { return net_.noise == 0 ? 1 : 1 + net_.noise * me.random.next(); }
 
   void apply_pending(processor& me) const {
     if (me.to_combine == 0) return;
     me.now += double(me.to_combine) * net_.seconds_per_byte_reduced * me.factor;
     me.to_combine = 0;
   }
-  static void sort(std::vector<incoming>& all) {
+  static void sort(std::span<incoming> all) {
     const auto earlier = [](const incoming& a, const incoming& b) { return a.at < b.at; };
     if (all.size() > 1 && !std::is_sorted(all.begin(), all.end(), earlier))
       std::stable_sort(all.begin(), all.end(), earlier);

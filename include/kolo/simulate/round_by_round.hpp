@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kolo::inline KOLO_ABI::detail::simulate {
@@ -43,29 +45,22 @@ class lengths {
   int longer_;  // number of blocks, at the beginning, that are a byte longer
 };
 
-/// A rank's transfers of a round. A parameter `now` is this or a step.
-struct part {
-  const transfer *first, *last;
-  const transfer* begin() const { return first; }
-  const transfer* end() const { return last; }
-};
-
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
 /// Charges what rank r combines in transfers to itself, before it sends.
-void combine_local(auto& m, const lengths& bytes, int r, const auto& now) {
+void combine_local(auto& m, const lengths& bytes, int r, const step& now) {
   for (const transfer& t : now)
     if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
 }
 
 /// Calls see(peer, bytes) for all that rank r sends.
-void for_each_sent(const lengths& bytes, int r, int size, const auto& now, auto see) {
+void for_each_sent(const lengths& bytes, int r, int size, const step& now, auto see) {
   for (const transfer& t : now)
     for (int i = 0; i < t.to.count && !is_alone(r, t); ++i) see(t.to.at(i, size), bytes.of(t.send, i));
 }
 
 /// Calls see(peer, bytes) for all that rank r receives. Returns the bytes that are then combined.
-std::size_t for_each_received(const lengths& bytes, int r, int size, const auto& now, auto see) {
+std::size_t for_each_received(const lengths& bytes, int r, int size, const step& now, auto see) {
   std::size_t combined = 0;
   for (const transfer& t : now)
     for (int i = 0; i < t.from.count && !is_alone(r, t); ++i) {
@@ -87,13 +82,20 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const auto&
 class round_by_round {
  public:
   round_by_round(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
-      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, sent_(std::size_t(ranks)) {}
+      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, rounds_(std::size_t(ranks) + 1) {}
 
   double run() {
+    step some[16];  // few enough for the first cache
     for (int k = 0; k < s_.rounds; ++k) {
-      s_.list(k, ranks_, now_);
+      sent_.clear();
       arrives_.clear();
-      for (int r = 0; r < ranks_; ++r) send(r);
+      came_.clear();
+      for (int first = 0; first < ranks_; first += 16) {
+        const int count = std::min(16, ranks_ - first);
+        s_.list(k, first, count, some);
+        for (int i = 0; i < count; ++i) send(first + i, some[i]);
+      }
+      rounds_.back() = {sent_.size(), came_.size(), 0};
       for (int r = 0; r < ranks_; ++r) receive(r);
     }
     double end = 0;
@@ -102,37 +104,45 @@ class round_by_round {
   }
 
  private:
-  part of(int r) const {
-    const auto i = std::size_t(r);
-    return {now_.all.data() + now_.first[i], now_.all.data() + now_.first[i + 1]};
-  }
+  struct messages {
+    peer_range to;
+    std::size_t first;  ///< index of the first arrival time
+  };
+  struct round_of_rank {
+    std::size_t sent, came;  ///< indices of the first of the rank
+    std::size_t combined;    ///< bytes
+  };
 
-  void send(int r) {
-    sent_[std::size_t(r)] = arrives_.size();
-    combine_local(machine_, bytes_, r, of(r));
-    for_each_sent(bytes_, r, s_.size, of(r),
+  void send(int r, const step& now) {
+    auto& me = rounds_[std::size_t(r)];
+    me = {sent_.size(), came_.size(), 0};
+    combine_local(machine_, bytes_, r, now);
+    auto index = arrives_.size();
+    for (const transfer& t : now)
+      if (!is_alone(r, t)) sent_.push_back({t.to, std::exchange(index, index + std::size_t(t.to.count))});
+    for_each_sent(bytes_, r, s_.size, now,
                   [&](int to, std::size_t n) { arrives_.push_back(bytes_.is_sent(n) ? machine_.send(r, to, n) : 0); });
+    me.combined = for_each_received(bytes_, r, s_.size, now, [&](int from, std::size_t n) {
+      came_.push_back({n, 0, from});
+    });
   }
 
   void receive(int r) {
-    came_.clear();
-    const auto combined = for_each_received(bytes_, r, s_.size, of(r), [&](int from, std::size_t n) {
-      came_.push_back({from, n, arrival_of(from, r)});
-    });
-    machine_.take(r, came_);
-    machine_.combine(r, combined);
+    const auto& me = rounds_[std::size_t(r)];
+    const std::span all{came_.data() + me.came, came_.data() + (&me)[1].came};
+    for (incoming& a : all) a.at = arrival_of(a.from, r);
+    machine_.take(r, all);
+    machine_.combine(r, me.combined);
   }
 
   /// The arrival time of this round's message from s to r.
   double arrival_of(int s, int r) const {
     const bool represents_all = ranks_ == 1;
-    const int sender = represents_all ? 0 : s, receiver = represents_all ? mod(r - s, s_.size) : r;
-    auto index = sent_[std::size_t(sender)];
-    for (const transfer& t : of(sender)) {
-      if (is_alone(sender, t)) continue;
-      if (const int i = t.to.index_of(receiver, s_.size); i != nobody) return arrives_[index + std::size_t(i)];
-      index += std::size_t(t.to.count);
-    }
+    const auto* const sender = &rounds_[represents_all ? 0 : std::size_t(s)];
+    const int receiver = represents_all ? mod(r - s, s_.size) : r;
+    for (auto k = sender->sent; k < sender[1].sent; ++k)
+      if (const int i = sent_[k].to.index_of(receiver, s_.size); i != nobody)
+        return arrives_[sent_[k].first + std::size_t(i)];
     throw_never_arrives(s, r);
   }
 
@@ -140,10 +150,10 @@ class round_by_round {
   int ranks_;
   lengths bytes_;
   machine machine_;
-  schedule::transfers_of_round now_{};
-  std::vector<std::size_t> sent_;  // index of the first message of each rank
-  std::vector<double> arrives_{};  // arrival times of this round's messages, rank by rank
-  std::vector<incoming> came_{};   // messages to one rank in this round
+  std::vector<round_of_rank> rounds_;  // of every rank, and an end
+  std::vector<messages> sent_{};       // in this round, rank by rank
+  std::vector<double> arrives_{};      // their arrival times
+  std::vector<incoming> came_{};       // messages to all ranks in this round, rank by rank
 };
 
 }  // namespace kolo::inline KOLO_ABI::detail::simulate

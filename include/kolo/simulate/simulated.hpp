@@ -134,7 +134,7 @@ class transport {
     sent.tag = tag;
     sent.of = group_;
     sent.to = peer;
-    sent.what = {m.number, bytes, all_->clock().send(m.number, other.number, bytes)};
+    sent.what = {bytes, all_->clock().send(m.number, other.number, bytes), m.number};
     sent.is_here = !all_->clock().is_shared(m.number, other.number);
     if (sent.is_here) group_->wake(peer);
     else all_->send_to_card(other.number, sent.what.at, sent);

@@ -239,8 +239,10 @@ TEST_CASE("noise: the same seed gives the same time, another seed another one, a
     CHECK(seconds(other) == exact);
   });
   double least = 1, most = 0, total = 0;
-  for (std::uint64_t i = 0; i < 10'000; ++i) {
-    const double x = kolo::detail::simulate::chance(7, static_cast<int>(i % 10), i / 10);
+  for (int i = 0; i < 10'000; ++i) {
+    static kolo::detail::simulate::delays random;
+    if (i % 1000 == 0) random = {7, i / 1000};
+    const double x = random.next();
     least = std::min(least, x), most = std::max(most, x), total += x;
   }
   CHECK((least >= 0 && least < 0.01 && most > 0.99 && most < 1));
