@@ -67,7 +67,7 @@ class event_driven {
     me.missing = 0;
     me.combined = for_each_received(bytes_, r, s_.size, me.now, [&](int, std::size_t) { ++me.missing; });
     for (const message_in_flight& l : me.came) me.missing -= l.round == me.round ? 1 : 0;
-    combine_local(machine_, bytes_, r, me.now);
+    machine_.combine(r, combined_locally(bytes_, r, me.now));
     events_.add_rank(r, machine_.now(r));
   }
 

@@ -72,6 +72,12 @@ class machine {
     apply_pending(of(r));
     return of(r).now;
   }
+  /// The time at which all have.
+  double end() {
+    double last = 0;
+    for (int r = 0; std::size_t(r) < ranks_; ++r) last = std::max(last, now(r));
+    return last;
+  }
   void wait_until(int r, double time) {
     if (of(r).now < time) of(r).now = std::max(now(r), time);
   }

@@ -47,10 +47,12 @@ class lengths {
 
 inline bool is_alone(int r, const transfer& t) { return t.to.count == 1 && t.to.first == r; }
 
-/// Charges what rank r combines in transfers to itself, before it sends.
-void combine_local(auto& m, const lengths& bytes, int r, const step& now) {
+/// The bytes that rank r combines in transfers to itself, before it sends.
+inline std::size_t combined_locally(const lengths& bytes, int r, const step& now) {
+  std::size_t n = 0;
   for (const transfer& t : now)
-    if (is_alone(r, t) && t.then != arrival::replace) m.combine(r, bytes.of(t.receive, 0));
+    if (is_alone(r, t) && t.then != arrival::replace) n += bytes.of(t.receive, 0);
+  return n;
 }
 
 /// Calls see(peer, bytes) for all that rank r sends.
@@ -76,13 +78,80 @@ std::size_t for_each_received(const lengths& bytes, int r, int size, const step&
                               std::to_string(from) + " does not send; ask kolo::verify about this schedule");
 }
 
+/// Simulates a relative schedule whose blocks are equally long, round after round: what rank 0 does, every rank does,
+/// moved around the circle. With `ranks` 1, rank 0 represents all: for every message that it sends, it receives one at
+/// the same time from the opposite side.
+class moved_rounds {
+ public:
+  moved_rounds(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
+      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n} {}
+
+  double run() {
+    for (int k = 0; k < s_.rounds; ++k) round(k);
+    return machine_.end();
+  }
+
+ private:
+  struct message {
+    int peer;  ///< of rank 0
+    std::size_t bytes, index = 0;
+  };
+
+  void round(int k) {
+    step now;
+    s_.list(k, 0, 1, &now);
+    sent_.clear();
+    received_.clear();
+    for_each_sent(bytes_, 0, s_.size, now, [&](int to, std::size_t n) { sent_.push_back({to, n}); });
+    const auto before = combined_locally(bytes_, 0, now);
+    const auto after = for_each_received(bytes_, 0, s_.size, now, [&](int from, std::size_t n) {
+      received_.push_back({from, n, index_of(from, now)});
+    });
+    arrives_.resize(std::size_t(ranks_) * sent_.size());
+    came_.resize(received_.size());
+    auto at = arrives_.begin();
+    for (int r = 0; r < ranks_; ++r) {
+      machine_.combine(r, before);
+      for (const message& m : sent_) *at++ = bytes_.is_sent(m.bytes) ? machine_.send(r, moved(m.peer, r), m.bytes) : 0;
+    }
+    for (int r = 0; r < ranks_; ++r) {
+      auto a = came_.begin();
+      for (const message& m : received_) {
+        const int from = moved(m.peer, r);
+        *a++ = {m.bytes, arrives_[(ranks_ == 1 ? 0 : std::size_t(from)) * sent_.size() + m.index], from};
+      }
+      machine_.take(r, came_);
+      machine_.combine(r, after);
+    }
+  }
+  int moved(int peer, int r) const { return peer + r < s_.size ? peer + r : peer + r - s_.size; }  // without a division
+
+  /// The index of the message, among all that a rank sends, that rank s sends to rank 0.
+  std::size_t index_of(int s, const step& now) const {
+    std::size_t index = 0;
+    for (const transfer& t : now) {
+      if (is_alone(0, t)) continue;
+      if (const int i = t.to.index_of(mod(-s, s_.size), s_.size); i != nobody) return index + std::size_t(i);
+      index += std::size_t(t.to.count);
+    }
+    throw_never_arrives(s, 0);
+  }
+
+  const schedule::erased_schedule& s_;
+  int ranks_;
+  lengths bytes_;
+  machine machine_;
+  std::vector<message> sent_{}, received_{};  // by rank 0 in this round
+  std::vector<double> arrives_{};             // arrival times of this round's messages, rank by rank
+  std::vector<incoming> came_{};              // messages to one rank in this round
+};
+
 /// Simulates round after round, and in each rank after rank: for networks without cards, where the order of the ranks
-/// does not matter. With `ranks` 1, rank 0 represents all: for every message that it sends, it receives one at the same
-/// time from the opposite side.
+/// does not matter.
 class round_by_round {
  public:
-  round_by_round(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n, int ranks)
-      : s_{s}, ranks_{ranks}, bytes_{s, bytes}, machine_{ranks, n}, rounds_(std::size_t(ranks) + 1) {}
+  round_by_round(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n)
+      : s_{s}, ranks_{s.size}, bytes_{s, bytes}, machine_{s.size, n}, rounds_(std::size_t(s.size) + 1) {}
 
   double run() {
     step some[16];  // few enough for the first cache
@@ -98,9 +167,7 @@ class round_by_round {
       rounds_.back() = {sent_.size(), came_.size(), 0};
       for (int r = 0; r < ranks_; ++r) receive(r);
     }
-    double end = 0;
-    for (int r = 0; r < ranks_; ++r) end = std::max(end, machine_.now(r));
-    return end;
+    return machine_.end();
   }
 
  private:
@@ -116,7 +183,7 @@ class round_by_round {
   void send(int r, const step& now) {
     auto& me = rounds_[std::size_t(r)];
     me = {sent_.size(), came_.size(), 0};
-    combine_local(machine_, bytes_, r, now);
+    machine_.combine(r, combined_locally(bytes_, r, now));
     auto index = arrives_.size();
     for (const transfer& t : now)
       if (!is_alone(r, t)) sent_.push_back({t.to, std::exchange(index, index + std::size_t(t.to.count))});
@@ -137,12 +204,9 @@ class round_by_round {
 
   /// The arrival time of this round's message from s to r.
   double arrival_of(int s, int r) const {
-    const bool represents_all = ranks_ == 1;
-    const auto* const sender = &rounds_[represents_all ? 0 : std::size_t(s)];
-    const int receiver = represents_all ? mod(r - s, s_.size) : r;
+    const auto* const sender = &rounds_[std::size_t(s)];
     for (auto k = sender->sent; k < sender[1].sent; ++k)
-      if (const int i = sent_[k].to.index_of(receiver, s_.size); i != nobody)
-        return arrives_[sent_[k].first + std::size_t(i)];
+      if (const int i = sent_[k].to.index_of(r, s_.size); i != nobody) return arrives_[sent_[k].first + std::size_t(i)];
     throw_never_arrives(s, r);
   }
 

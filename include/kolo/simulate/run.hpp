@@ -20,9 +20,11 @@ inline bool are_alike(const schedule::erased_schedule& s, const kolo::simulate::
 inline double run(const schedule::erased_schedule& s, std::size_t bytes, const kolo::simulate::network& n) {
   if (are_alike(s, n)) {
     const auto blocks = std::size_t(s.blocks), longest = bytes / blocks + (bytes % blocks == 0 ? 0 : 1);
-    return round_by_round{s, longest * blocks, n, 1}.run();
+    return moved_rounds{s, longest * blocks, n, 1}.run();
   }
-  return n.cards_per_node > 0 ? event_driven<machine>{s, bytes, n}.run() : round_by_round{s, bytes, n, s.size}.run();
+  if (n.cards_per_node > 0) return event_driven<machine>{s, bytes, n}.run();
+  if (s.relative && bytes % std::size_t(s.blocks) == 0) return moved_rounds{s, bytes, n, s.size}.run();
+  return round_by_round{s, bytes, n}.run();
 }
 
 }  // namespace kolo::inline KOLO_ABI::detail::simulate
