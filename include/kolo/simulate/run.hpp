@@ -39,10 +39,11 @@ namespace kolo::inline KOLO_ABI::simulate {
 /// round; there is no other synchronisation. A message without bytes is not sent, unless the vector has none at all.
 /// `virtual_time::run` is the same clock for whole programs.
 ///
-/// The schedule is not checked: prove it first (`kolo::verify`). The run takes time in proportion to the messages, some
-/// forty nanoseconds each; in proportion to the rounds alone if ranks do not differ: a `relative` schedule, one level,
-/// no noise and no stragglers. All blocks then count as long as the longest, which is exact if the blocks divide the
-/// bytes. With cards a message takes some hundred nanoseconds, more with many ranks.
+/// The schedule is not checked: prove it first (`kolo::verify`). The run takes time in proportion to the messages: some
+/// thirty nanoseconds each if the schedule is `relative` and its blocks are equally long, up to a hundred otherwise; in
+/// proportion to the rounds alone if ranks do not differ: a `relative` schedule, one level, no noise and no stragglers.
+/// All blocks then count as long as the longest, which is exact if the blocks divide the bytes. With cards a message
+/// takes some hundred nanoseconds, more with many ranks.
 template <Schedule S>
 double run(const S& schedule, int ranks, std::size_t bytes, const network& n) {
   if (ranks < 1)

@@ -249,6 +249,30 @@ TEST_CASE("noise: the same seed gives the same time, another seed another one, a
   CHECK(total / 10'000 == Approx(0.5).epsilon(0.02));
 }
 
+namespace {
+/// S without its declaration.
+template <class S>
+struct undeclared : S {
+  static constexpr bool relative = false;
+};
+}  // namespace
+
+TEST_CASE("a relative schedule takes the same time whether every rank's steps are asked for, or only rank 0's") {
+  const std::vector<simulate::straggler> slow{{3, 1.5}};
+  const simulate::network nets[]{{.noise = 0.1}, {.ranks_per_node = 4, .noise = 0.2}, {.stragglers = slow}};
+  const auto compare = [&]<class S>(const S&) {
+    static_assert(is_relative<S>() && !is_relative<undeclared<S>>());
+    for (const auto& n : nets)
+      for (const int p : {2, 3, 12, 17})
+        CHECK(simulate::run(S{}, p, std::size_t(p) * 1000, n) ==
+              simulate::run(undeclared<S>{}, p, std::size_t(p) * 1000, n));
+  };
+  compare(ring::allreduce{});
+  compare(circulant::allreduce{});
+  compare(one_shot::reduce_scatter{});
+  compare(dissemination::barrier{});
+}
+
 TEST_CASE("more bytes or a slower network take longer, and every schedule has a time") {
   for_each_schedule([](const char* name, const auto& schedule) {
     INFO(name);
