@@ -42,6 +42,11 @@ struct across {
   }
 };
 
+/// The ring, whose steps are asked of every rank.
+struct asked : ring::allreduce {
+  static constexpr bool relative = false;
+};
+
 }  // namespace
 
 int main() {
@@ -49,6 +54,9 @@ int main() {
   expect(is_near(simulate::run(ring::allreduce{}, 5, 5000, plain), 8 * (5e-6 + 1e-6) + 4 * 4e-7),
          "the formula of the ring");
   expect(is_near(simulate::run(dissemination::barrier{}, 7, 0, plain), 3 * 5e-6), "the formula of the barrier");
+  constexpr simulate::network noisy{.noise = 0.1};
+  expect(simulate::run(ring::allreduce{}, 5, 5000, noisy) == simulate::run(asked{}, 5, 5000, noisy),
+         "the steps of rank 0, moved");
   expect(is_near(simulate::run(across{}, 4, 1000, cards), 5e-6 + 1e-6 + 1e-6), "two messages through one card");
   expect(verify(not_relative{}, 4).what == fault::not_relative, "a schedule that is not relative");
 
