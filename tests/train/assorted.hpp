@@ -16,7 +16,7 @@ namespace testing {
 
 template <class T>
 struct any_parameter {
-  std::span<T> value, gradient;
+  std::span<T> value{}, gradient{};
   bool local = false;
   kolo::row_list* rows = nullptr;
 };

@@ -549,7 +549,9 @@ TEST_CASE("parameters that share elements are refused; columns of one matrix sha
     CHECK(contains(why({{first, of_first}, {first, of_second}}, is_sharded), words) == is_sharded);
     const auto apart = [&](const std::string& one, const std::string& other, const std::vector<parameter>& of) {
       const auto said = why(of, is_sharded);
-      const auto pair = [](const std::string& a, const std::string& b) { return a + " and " + b + " share elements"; };
+      const auto pair = [](const std::string& left, const std::string& right) {
+        return left + " and " + right + " share elements";
+      };
       CHECK((contains(said, pair(one, other)) || contains(said, pair(other, one))));
     };
     apart("the value of parameter 0", "the gradient of parameter 0", {{first, first}});
