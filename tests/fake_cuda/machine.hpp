@@ -196,8 +196,8 @@ struct machine {
     }
     return all;
   }
-  void put(cudaStream_t name, std::function<void()> f) {
-    auto& s = *streams.at(name);
+  void put(cudaStream_t name, std::function<void()> f) { put(*streams.at(name), std::move(f)); }
+  void put(stream_state& s, std::function<void()> f) {
     if (s.capture) return s.capture->nodes.push_back([this, f](cudaStream_t to) { put(to, f); });
     s.work.push_back(std::move(f));
     ++s.put;

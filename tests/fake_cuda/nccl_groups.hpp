@@ -46,10 +46,8 @@ inline void put_when_answered(group* g) {
     auto& waiting = one->comm->waiting;
     const auto at = std::find_if(waiting.begin(), waiting.end(), [&](const auto& w) { return w.get() == one; });
     if (at == waiting.end()) continue;
-    const auto stream = one->ops.front()->stream;
-    one->stream = cuda_double::the.streams.at(stream);
     one->before = one->stream->put;
-    cuda_double::the.put(stream, [kept = *at] { run(*kept); });
+    cuda_double::the.put(*one->stream, [kept = *at] { run(*kept); });
     waiting.erase(at);
   }
 }
@@ -103,7 +101,8 @@ inline void launch(const group& captured, cudaStream_t stream) {
 inline void end_group() {
   const auto g = std::exchange(opened, nullptr);
   if (!g || g->ops.empty()) return;
-  if (const auto capture = cuda_double::the.streams.at(g->ops.front()->stream)->capture)
+  g->stream = cuda_double::the.streams.at(g->ops.front()->stream);  // here: a null name is the caller's device's
+  if (const auto capture = g->stream->capture)
     return capture->nodes.push_back([g, reference = g->comm->graphs](cudaStream_t to) { launch(*g, to); });
   g->comm->waiting.push_back(g);
   g->comm->ranks->kept.push_back(g);
