@@ -39,7 +39,7 @@ kolo::device_strided<float, 2> columns(tensor<float>& t) { return {t.data(), {75
 TEST_CASE("nccl: requests and plans progress on their device while another one is current") {
   cuda_double::the.devices = 2;
   CHECK(on_device_ranks(2, [](auto& comm, complaints& wrong, cudaStream_t s) {
-          progresses_under_another_device(comm, wrong, s, s);
+          progresses_under_another_device(comm, wrong, s);
         }) == "");
   cuda_double::the.devices = 1;
 }
