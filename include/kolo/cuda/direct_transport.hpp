@@ -23,8 +23,9 @@ namespace kolo::inline KOLO_ABI::cuda {
 /// * After an error the caller may use the tensors in work on the stream of that call, and on the host once it has
 ///   waited for that stream.
 /// * The communicator works on the device that is current at its first call. Later calls need the same device to be
-///   current; another one is an error that names both, as is a view in another device's memory. Requests and plans that
-///   have been made may be waited for and run while another one is current, and the communicator destroyed.
+///   current; another one is an error that names both, as is a view in another device's memory. Requests and plans on a
+///   stream that is not the default one may be waited for and run while another one is current, and the communicator
+///   destroyed.
 ///
 /// `PeerMemory` defines how ranks see each other's memory: threads_transport.hpp, shm_transport.hpp. (A template, as
 /// the executor is, so that this header needs no kernels until they are used.)

@@ -30,8 +30,8 @@ namespace kolo::inline KOLO_ABI::nccl {
 ///   ranks that NCCL waits for in its finalization. After a failure it waits for nothing.
 ///
 /// In a call the thread's current device must be the transport's, and streams must be of that device; anything else is
-/// an error that names both (for streams from CUDA 12.8 on). Requests and plans that have been made may be waited for
-/// and run while another device is current, and the communicator destroyed.
+/// an error that names both (for streams from CUDA 12.8 on). Requests and plans on a stream that is not the default one
+/// may be waited for and run while another device is current, and the communicator destroyed.
 ///
 /// (A template, as the executor is, so that this header needs no kernels until they are used.)
 template <class Batch>
